@@ -1,0 +1,5 @@
+"""Routes of evaluations."""
+
+from ninja import Router
+
+router = Router(tags=["evaluations"])

@@ -1,0 +1,33 @@
+#!/usr/bin/env python
+"""Runs the box's commands: `manage.py NOUN VERB …` and Django's own."""
+
+import os
+import sys
+from pathlib import Path
+
+SINGULAR = {"run": "runs", "dataset": "datasets", "evaluation": "evaluations", "workload": "workloads",
+            "project": "workloads", "projects": "workloads", "token": "tokens", "user": "users",
+            "base_model": "base_models", "snapshot": "snapshots", "trained_model": "trained_models"}
+
+
+def normalise(argv: list[str]) -> list[str]:
+    """Drop a leading `training` word and map a noun's hyphens and singular form to its command."""
+    words = argv[1:]
+    if words and words[0] == "training":
+        words = words[1:]
+    if words and not words[0].startswith("-"):
+        noun = words[0].replace("-", "_")
+        words = [SINGULAR.get(noun, noun), *words[1:]]
+    return [argv[0], *words]
+
+
+def main() -> None:
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "optimize_site.settings")
+    from optimize_site.kernel.dispatch import run_command
+
+    run_command(normalise(sys.argv))
+
+
+if __name__ == "__main__":
+    main()

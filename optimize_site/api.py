@@ -1,0 +1,75 @@
+"""Assembles the REST API under /v1 from the apps' routers, and turns every error into a problem document."""
+
+import json
+from importlib import import_module
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from optimize_site.kernel.api import AUTH
+from optimize_site.kernel.errors import InvalidInput, NotAuthenticated, NotFound, OperationError, Problem
+
+ROUTERS = {
+    "/training": "optimize_site.kernel.box_api",
+    "/training/base-models": "registry.base_models_api",
+    "/training/workloads": "registry.workloads_api",
+    "/training/projects": "registry.workloads_api",
+    "/training/runs": "runs.api",
+    "/training/evaluations": "evaluations.api",
+    "/training/trials": "evaluations.trials_api",
+    "/registry": "registry.api",
+    "/registry/datasets": "datasets.api",
+    "/registry/models": "registry.models_api",
+    "/datasets": "datasets.named_api",
+}
+
+api = NinjaAPI(title="Optimize", version="1", auth=AUTH, urls_namespace="v1", docs_url=None, openapi_url="/openapi.json")
+
+
+def problem(error: OperationError) -> HttpResponse:
+    """The response that says why an operation did not happen."""
+    return HttpResponse(json.dumps(error.document(), default=str), status=error.status,
+                        content_type="application/problem+json")
+
+
+@api.exception_handler(OperationError)
+def refused(request: HttpRequest, error: OperationError) -> HttpResponse:
+    return problem(error)
+
+
+@api.exception_handler(AuthenticationError)
+def stranger(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    return problem(NotAuthenticated("This needs a signed-in user or a token.",
+                                    hint="Send `Authorization: Bearer TOKEN`; make one with `./optimize tokens create`."))
+
+
+@api.exception_handler(Http404)
+def absent(request: HttpRequest, error: Http404) -> HttpResponse:
+    return problem(NotFound("There is nothing at this address."))
+
+
+@api.exception_handler(HttpError)
+def unreadable(request: HttpRequest, error: HttpError) -> HttpResponse:
+    return problem(InvalidInput(f"The request could not be read: {error}."))
+
+
+@api.exception_handler(ValidationError)
+def malformed(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    problems = [Problem(_path(item["loc"]), item["type"], item["msg"]) for item in error.errors]
+    first = problems[0]
+    return problem(InvalidInput(f"{first.path}: {first.message}." if problems else "The request is malformed.",
+                                problems=problems))
+
+
+def _path(location: Any) -> str:
+    return ".".join(str(part) for part in location if part not in {"body", "query", "path", "payload"}) or "body"
+
+
+for prefix, module in ROUTERS.items():
+    alias = prefix == "/training/projects"
+    router = import_module(module).router
+    if alias:
+        router = import_module(module).make_router()
+    api.add_router(prefix, router)

@@ -1,0 +1,92 @@
+"""Where everything of the box lies: the checkout, the two environments, the parts of the state folder."""
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from optimize_site.appliance.errors import ApplianceError
+from optimize_site.kernel.conf import home
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+LONGEST_SOCKET_PATH = 107
+LONGEST_SOCKET_NAME = "/pg/.s.PGSQL.5432"
+
+
+@dataclass(frozen=True)
+class Places:
+    """The state folder and its parts; nothing here touches the disk but `create` and `sockets`."""
+
+    home: Path
+
+    @classmethod
+    def here(cls) -> "Places":
+        """The places of the state folder that the environment names."""
+        return cls(home())
+
+    @property
+    def run(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+    @property
+    def lock(self) -> Path:
+        return self.run / "supervisor.lock"
+
+    @property
+    def supervisor(self) -> Path:
+        return self.run / "supervisor.json"
+
+    @property
+    def services(self) -> Path:
+        return self.run / "services.json"
+
+    @property
+    def status(self) -> Path:
+        return self.home / "status.json"
+
+    @property
+    def ready(self) -> Path:
+        return self.run / "ready"
+
+    @property
+    def postgres(self) -> Path:
+        return self.home / "postgres"
+
+    @property
+    def sockets(self) -> Path:
+        """The folder for sockets: `run`, or a short private one where the system could not bind so long a path."""
+        if len(str(self.run) + LONGEST_SOCKET_NAME) <= LONGEST_SOCKET_PATH:
+            return self.run
+        return _short_run_folder(self.home)
+
+    def create(self) -> None:
+        """Make the state folder and its parts, readable by their owner alone."""
+        if self.home.resolve().is_relative_to(CHECKOUT):
+            raise ApplianceError(
+                f"The state folder {self.home} lies inside the checkout {CHECKOUT}.",
+                hint="Set OPTIMIZE_HOME to a folder outside it.",
+            )
+        try:
+            self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for part in (self.run, self.logs, self.ready, self.sockets):
+                part.mkdir(exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise ApplianceError(
+                f"The state folder {self.home} cannot be written: {error.strerror}.",
+                hint="Set OPTIMIZE_HOME to a folder of your own.",
+            ) from error
+
+
+def _short_run_folder(state: Path) -> Path:
+    """A folder that only this user can have made, found again by every process of the box."""
+    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    digest = hashlib.sha256(str(state).encode()).hexdigest()[:12]
+    folder = base / f"optimize-{os.geteuid()}-{digest}"
+    if folder.exists() and (folder.is_symlink() or folder.stat().st_uid != os.geteuid()):
+        raise ApplianceError(f"{folder} belongs to somebody else.", hint="Set OPTIMIZE_HOME to a shorter path.")
+    return folder

@@ -1,0 +1,8 @@
+"""The web's entry."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "optimize_site.settings")
+application = get_asgi_application()

@@ -1,0 +1,17 @@
+"""The Celery app. Messages are doorbells: they carry no facts."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "optimize_site.settings")
+
+RECONCILE_SECONDS = 3.0
+
+app = Celery("optimize")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["gpu_worker"])
+app.conf.beat_schedule = {
+    "reconcile": {"task": "gpu_worker.advance", "schedule": RECONCILE_SECONDS, "options": {"queue": "control",
+                                                                                          "expires": RECONCILE_SECONDS}},
+}

@@ -1,0 +1,50 @@
+"""What every API module shares: authentication, pages of a list, problem documents."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from ninja import Schema
+from ninja.security import HttpBearer, SessionAuth
+from pydantic import ConfigDict
+
+from optimize_site.kernel.auth import Actor, actor_of_token
+from optimize_site.kernel.errors import InvalidInput
+
+DEFAULT_LIMIT, MAX_LIMIT = 50, 100
+
+
+class Body(Schema):
+    """A request body: unknown fields are refused by name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class TokenAuth(HttpBearer):
+    """`Authorization: Bearer TOKEN`; gives the token's actor."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Actor | None:
+        return actor_of_token(token)
+
+
+class BrowserAuth(SessionAuth):
+    """A signed-in browser, with CSRF checked on every unsafe verb."""
+
+    def authenticate(self, request: HttpRequest, key: str | None) -> Actor | None:
+        user = request.user
+        return Actor(user.get_username(), user.role, user.pk) if user.is_authenticated else None
+
+
+AUTH = [TokenAuth(), BrowserAuth()]
+
+
+def page(rows: QuerySet[Any], name: str, render: Callable[[Any], dict[str, Any]], *, limit: int = DEFAULT_LIMIT,
+         offset: int = 0) -> dict[str, Any]:
+    """One page of a list: `{name: [...], "total", "limit", "offset"}`. Raises InvalidInput outside 1..100."""
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInput(f"limit is {limit}; it must be between 1 and {MAX_LIMIT}.", code="invalid_limit")
+    if offset < 0:
+        raise InvalidInput(f"offset is {offset}; it must not be negative.", code="invalid_offset")
+    return {name: [render(row) for row in rows[offset:offset + limit]], "total": rows.count(), "limit": limit,
+            "offset": offset}

@@ -1,0 +1,72 @@
+"""Bytes kept once, by their SHA-256, behind Django's storage interface."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from django.core.files import File
+from django.core.files.storage import Storage, storages
+
+from optimize_site.kernel.conf import home
+from optimize_site.kernel.models import Blob
+
+CHUNK = 1 << 20
+
+
+def store() -> Storage:
+    """Where blobs lie: the local disk, or what the settings put in its place."""
+    return storages["blobs"]
+
+
+def blob_name(sha256: str) -> str:
+    """The storage name of a blob."""
+    return f"{sha256[:2]}/{sha256}"
+
+
+def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
+    """A file's bytes, a mebibyte at a time."""
+    while chunk := file.read(CHUNK):
+        yield chunk
+
+
+def put_stream(chunks: Iterable[bytes]) -> Blob:
+    """Keep the bytes, however many, in constant memory; the same bytes twice are one blob. Raises OSError (disk)."""
+    scratch = home() / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    digest, size = hashlib.sha256(), 0
+    with tempfile.NamedTemporaryFile(dir=scratch, prefix="blob-") as file:
+        for chunk in chunks:
+            digest.update(chunk)
+            size += len(chunk)
+            file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+        return _keep(Path(file.name), digest.hexdigest(), size)
+
+
+def put_file(path: Path) -> Blob:
+    """Keep a copy of a file's bytes."""
+    with path.open("rb") as file:
+        return put_stream(read_chunks(file))
+
+
+def _keep(path: Path, sha256: str, size: int) -> Blob:
+    name = blob_name(sha256)
+    if not store().exists(name):
+        with path.open("rb") as file:
+            store().save(name, File(file))
+    blob, _ = Blob.objects.get_or_create(sha256=sha256, defaults={"size_bytes": size})
+    return blob
+
+
+def open_blob(sha256: str) -> IO[bytes]:
+    """The bytes of a blob, for reading. Raises FileNotFoundError."""
+    return store().open(blob_name(sha256), "rb")
+
+
+def blob_path(sha256: str) -> Path:
+    """The blob's file on this node, for jobs that read it from disk."""
+    return Path(store().path(blob_name(sha256)))

@@ -1,0 +1,27 @@
+"""Hands our nouns straight to their command, so that Django's own --settings and --version do not swallow theirs."""
+
+import sys
+
+import django
+from django.core.management import execute_from_command_line, get_commands, load_command_class
+
+OURS = {"optimize_site.kernel", "registry", "datasets", "runs", "evaluations", "gpu_worker"}
+
+
+def run_command(argv: list[str]) -> None:
+    """Run `argv[1]` as one of our nouns, or let Django run it."""
+    noun = argv[1] if len(argv) > 1 else ""
+    if noun.startswith("-") or not noun:
+        execute_from_command_line(argv)
+        return
+    django.setup()
+    app = get_commands().get(noun)
+    if app not in OURS:
+        execute_from_command_line(argv)
+        return
+    command = load_command_class(str(app), noun)
+    run = getattr(command, "run", None)
+    if run is None:
+        execute_from_command_line(argv)
+        return
+    sys.exit(run(argv[2:]))

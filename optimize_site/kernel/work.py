@@ -1,0 +1,56 @@
+"""What a kind of work tells the device workers: what waits, what to run, what its events mean, how it ended."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from django.db.models import QuerySet
+
+from optimize_site.kernel.conf import home
+from optimize_site.kernel.models import Attempt, Device
+
+Outcome = Literal["finished", "failed", "lost", "stopped"]
+"""finished: it said so and exited 0. failed: it reported a failure. stopped: it was asked to. lost: anything else."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an attempt's job ended: the outcome, the shepherd's exit record, the end of its standard error."""
+
+    outcome: Outcome
+    exit: dict[str, Any]
+    last_words: str = ""
+
+
+class WorkKind(Protocol):
+    """One kind of job. Implemented in `<app>/work.py`; all calls but `plan` run inside a transaction."""
+
+    kind: str
+
+    def waiting(self, device: Device) -> QuerySet[Any]:
+        """Rows that wait for a device like this one, first come first; each has `queued_at`."""
+
+    def get(self, pk: str) -> Any:
+        """The row of this kind with that ID."""
+
+    def start(self, row: Any, attempt: Attempt) -> None:
+        """The row was given a lease (`row.lease_token` is still empty): move it to its starting phase with the
+        attempt's `lease.token`."""
+
+    def plan(self, row: Any, attempt: Attempt) -> dict[str, Any]:
+        """Everything the job needs, nothing left to a default. May verify files and set `attempt.resumed_step`."""
+
+    def on_event(self, row: Any, attempt: Attempt, event: dict[str, Any]) -> None:
+        """One event of the job, in order, exactly once."""
+
+    def on_exit(self, row: Any, attempt: Attempt, ending: Ending) -> None:
+        """The job's process is gone and all its events were read: move the row on. The lease is released in the
+        same transaction."""
+
+    def wants_stop(self, row: Any) -> bool:
+        """Whether the job should be stopped now, because the row was cancelled."""
+
+
+def attempt_folder(attempt_id: str) -> Path:
+    """Where an attempt's files lie."""
+    return home() / "attempts" / attempt_id

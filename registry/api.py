@@ -1,0 +1,5 @@
+"""Routes of the registry: its limits, namespaces."""
+
+from ninja import Router
+
+router = Router(tags=["registry"])

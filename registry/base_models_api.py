@@ -1,0 +1,5 @@
+"""Routes of base models."""
+
+from ninja import Router
+
+router = Router(tags=["registry"])

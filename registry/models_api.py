@@ -1,0 +1,5 @@
+"""Routes of models."""
+
+from ninja import Router
+
+router = Router(tags=["registry"])

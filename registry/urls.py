@@ -1,0 +1,6 @@
+"""Addresses of the registry pages."""
+
+from django.urls import URLPattern
+
+app_name = "registry"
+urlpatterns: list[URLPattern] = []

@@ -1,0 +1,5 @@
+"""Routes of runs."""
+
+from ninja import Router
+
+router = Router(tags=["runs"])

@@ -1,0 +1,108 @@
+"""Rows of a training run: the run itself, its metrics and its snapshots."""
+
+from django.db import models
+from django.db.models import Q
+
+from optimize_site.kernel.ids import new_id
+from registry.models import Version, Workload
+
+
+class Run(models.Model):
+    """One training run. It keeps its identity over all its attempts.
+
+    `config` is the resolved configuration (hashed into `config_hash`), `execution` the resolved execution settings;
+    `stated` lists the descriptor paths that the person wrote; `references` what was written and what it resolved to
+    (`{"dataset": {"stated", "reference", "versionId", "contentHash", "numExamples"}, "validationDataset": …,
+    "baseModel": {"repository", "revision", "entryId"}}`). `lease_token` is set exactly while a job holds a device.
+    """
+
+    id = models.CharField(max_length=64, primary_key=True, default=new_id)
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="runs")
+    phase = models.CharField(max_length=24, db_index=True)
+    phase_since = models.DateTimeField(auto_now_add=True)
+    phase_millis = models.JSONField(default=dict)
+    lease_token = models.BigIntegerField(null=True)
+    queued_at = models.DateTimeField(null=True)
+    wait_reason = models.CharField(max_length=300, blank=True)
+
+    method = models.CharField(max_length=8)
+    base_model = models.CharField(max_length=200)
+    base_revision = models.CharField(max_length=80, blank=True)
+    config = models.JSONField()
+    config_hash = models.CharField(max_length=64, db_index=True)
+    execution = models.JSONField()
+    stated = models.JSONField(default=list)
+    references = models.JSONField(default=dict)
+    descriptor = models.JSONField(default=dict)
+    grader = models.CharField(max_length=300, blank=True)
+    description = models.TextField(blank=True)
+    config_name = models.CharField(max_length=120, blank=True)
+    warnings = models.JSONField(default=list)
+    submission_id = models.CharField(max_length=128, blank=True)
+    submission_digest = models.CharField(max_length=64, blank=True)
+
+    stage = models.JSONField(default=dict)
+    total_steps = models.IntegerField(null=True)
+    observed_step = models.IntegerField(default=0)
+    saved_step = models.IntegerField(null=True)
+    summary = models.JSONField(default=dict)
+    data_fit = models.JSONField(null=True)
+    checks = models.JSONField(default=list)
+    hparams = models.JSONField(null=True)
+    engine_config = models.JSONField(null=True)
+    device_seconds = models.FloatField(default=0)
+    num_attempts = models.IntegerField(default=0)
+    cancel_requested_at = models.DateTimeField(null=True)
+    failure_code = models.CharField(max_length=40, blank=True)
+    failure_reason = models.TextField(blank=True)
+    failure_hint = models.TextField(blank=True)
+    failure_evidence = models.JSONField(default=dict)
+    model = models.ForeignKey(Version, on_delete=models.PROTECT, null=True, related_name="+")
+
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["workload", "created_at"])]
+        constraints = [
+            models.CheckConstraint(
+                name="run_is_leased_exactly_while_active",
+                condition=Q(lease_token__isnull=False, phase__in=["STARTING_JOB", "QUEUED", "PREPARING", "TRAINING",
+                                                                  "PAUSING"])
+                | (Q(lease_token__isnull=True)
+                   & ~Q(phase__in=["STARTING_JOB", "QUEUED", "PREPARING", "TRAINING", "PAUSING"]))),
+        ]
+
+
+class Metric(models.Model):
+    """What one optimizer update (or one validation after it) reported; a replayed step replaces its row."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
+    step = models.IntegerField()
+    attempt = models.IntegerField()
+    values = models.JSONField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "step"], name="one_metric_row_per_step")]
+
+
+class Snapshot(models.Model):
+    """A verified, immutable save of one attempt; `folder` is inside the attempt's folder."""
+
+    id = models.CharField(max_length=64, primary_key=True, default=new_id)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="snapshots")
+    attempt = models.IntegerField()
+    step = models.IntegerField()
+    folder = models.CharField(max_length=300)
+    has_weights = models.BooleanField(default=True)
+    has_training_state = models.BooleanField(default=True)
+    manifest_sha256 = models.CharField(max_length=64)
+    size_bytes = models.BigIntegerField()
+    is_final = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "attempt", "step"], name="one_snapshot_per_save")]

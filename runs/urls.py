@@ -1,0 +1,6 @@
+"""Addresses of the runs pages."""
+
+from django.urls import URLPattern
+
+app_name = "runs"
+urlpatterns: list[URLPattern] = []
