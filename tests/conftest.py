@@ -1,0 +1,9 @@
+"""What every server test shares: a scratch state folder, and no doorbells."""
+
+import os
+import tempfile
+
+os.environ["OPTIMIZE_HOME"] = tempfile.mkdtemp(prefix="optimize-test-")
+os.environ["OPTIMIZE_RING_DOORBELLS"] = "0"
+os.environ["OPTIMIZE_STATIC_STORAGE"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
+os.environ.setdefault("OPTIMIZE_SECRET_KEY", "a key for tests only")
