@@ -2,12 +2,11 @@
 
 import fcntl
 import os
-from pathlib import Path
 
 from optimize_site.appliance.documents import read_document, write_document
 from optimize_site.appliance.errors import AlreadyUp
 from optimize_site.appliance.places import Places
-from optimize_site.appliance.processes import Identity
+from optimize_site.appliance.processes import Identity, start_time
 
 
 class HomeLock:
@@ -24,13 +23,12 @@ class HomeLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            raise AlreadyUp(*_already_up(self._places)) from None
+            raise _already_up(self._places) from None
 
     def sign(self) -> None:
         """Write down that this process holds the lock."""
-        identity = Identity.of(os.getpid())
-        assert identity is not None
-        write_document(self._places.supervisor, {"pid": identity.pid, "started": identity.started})
+        pid = os.getpid()
+        write_document(self._places.supervisor, {"pid": pid, "started": start_time(pid)})
 
     def release(self) -> None:
         """Give the lock back."""
@@ -44,25 +42,13 @@ def supervisor_of(places: Places) -> Identity | None:
     if not {"pid", "started"} <= note.keys():
         return None
     identity = Identity(note["pid"], note["started"])
-    return identity if identity.is_alive() and is_locked(places.lock) else None
+    return identity if identity.is_alive() else None
 
 
-def is_locked(path: Path) -> bool:
-    """Whether some process holds the lock."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def _already_up(places: Places) -> tuple[str]:
+def _already_up(places: Places) -> AlreadyUp:
     holder = supervisor_of(places)
     who = f"process {holder.pid}" if holder else "another process"
-    return (f"The box in {places.home} is already up, or something works on its state ({who}).",)
+    return AlreadyUp(
+        f"The box in {places.home} is already up, or something works on its state ({who}).",
+        hint="`./optimize down` stops it; OPTIMIZE_HOME names another state folder.",
+    )

@@ -68,8 +68,13 @@ def dies_with_parent(number: int) -> Callable[[], None]:
     parent = os.getpid()
 
     def arrange() -> None:
-        _libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
+        dies_with_this_parent(number)
         if os.getppid() != parent:  # it ended between fork and prctl
             os._exit(1)
 
     return arrange
+
+
+def dies_with_this_parent(number: int) -> None:
+    """From now on this process takes `number` when its parent ends."""
+    _libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)

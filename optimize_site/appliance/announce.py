@@ -1,0 +1,12 @@
+"""How a service tells the supervisor that it is ready: it makes the file that the supervisor named."""
+
+import os
+from pathlib import Path
+
+READY_FILE = "OPTIMIZE_READY_FILE"
+
+
+def announce_ready() -> None:
+    """Make the ready file, where the process was started by the supervisor."""
+    if path := os.environ.get(READY_FILE):
+        Path(path).touch()
