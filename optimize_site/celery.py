@@ -12,6 +12,9 @@ app = Celery("optimize")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["gpu_worker"])
 app.conf.beat_schedule = {
-    "reconcile": {"task": "gpu_worker.advance", "schedule": RECONCILE_SECONDS, "options": {"queue": "control",
-                                                                                          "expires": RECONCILE_SECONDS}},
+    "reconcile": {
+        "task": "gpu_worker.advance",
+        "schedule": RECONCILE_SECONDS,
+        "options": {"queue": "control", "expires": RECONCILE_SECONDS},
+    },
 }

@@ -88,8 +88,8 @@ class Client:
 
     def __init__(self, base_url: str, token: str, transport: httpx.BaseTransport | None = None):
         self.base_url = base_url
-        self.http = httpx.Client(base_url=base_url, transport=transport, timeout=httpx.Timeout(READ_SECONDS, connect=10),
-                                 headers={"Authorization": f"Bearer {token}"})
+        self.http = httpx.Client(base_url=base_url, transport=transport, headers={"Authorization": f"Bearer {token}"},
+                                 timeout=httpx.Timeout(READ_SECONDS, connect=10))
 
     def get(self, path: str, **query: Any) -> Any:
         return self.call("GET", path, params=_stated(query))

@@ -182,7 +182,8 @@ class NounCommand(BaseCommand):
             return
         if not sys.stdin.isatty():
             if needs_force:
-                raise InvalidInput("There is no terminal to ask at.", hint="Pass --force to go ahead.", code="needs_force")
+                raise InvalidInput("There is no terminal to ask at.", hint="Pass --force to go ahead.",
+                                   code="needs_force")
             return
         if input(f"{question} [y/N] ").strip().lower() not in {"y", "yes"}:
             raise InvalidInput("Nothing was done.", code="declined")

@@ -1,0 +1,55 @@
+"""The reconciler: every control step that is due, whatever message was lost."""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+import evaluations.operations
+import registry.operations
+import runs.operations
+from gpu_worker import claims, processes
+from gpu_worker.drive import Driver
+from gpu_worker.kinds import KINDS
+from gpu_worker.launch import start_job
+from optimize_site.kernel import doorbell
+from optimize_site.kernel.models import Device, Lease
+from optimize_site.kernel.work import attempt_folder
+
+log = logging.getLogger(__name__)
+REAP_AFTER = timedelta(seconds=60)
+STEPS: tuple[Callable[[], object], ...] = (
+    registry.operations.advance_all, runs.operations.advance_all, evaluations.operations.advance_all)
+
+
+def advance_everything() -> None:
+    """One pass over all open work. A step that raises is logged and does not keep the others from theirs."""
+    for step in (*STEPS, reap, ring_waiting):
+        try:
+            step()
+        except Exception:  # one row's fault must not stop the box's other work; it is logged with its traceback
+            log.exception("control step failed", extra={"action": "control_step_failed", "step": step.__module__})
+
+
+def reap() -> None:
+    """Settle attempts whose worker has been silent and whose process is gone."""
+    silent = Lease.objects.filter(released_at=None, expires_at__lt=timezone.now() - REAP_AFTER)
+    for lease in silent:
+        attempt = lease.attempts.latest("number")
+        if processes.any_alive(attempt_folder(attempt.pk)):
+            continue
+        with transaction.atomic():
+            locked = Lease.objects.select_for_update(skip_locked=True).filter(pk=lease.pk, released_at=None).first()
+            taken = claims.take_over(locked) if locked is not None else None
+        if taken is not None:
+            Driver(taken, should_stop=lambda: False, starter=start_job).drive()
+
+
+def ring_waiting() -> None:
+    """Ring the device workers where something waits."""
+    devices = list(Device.objects.filter(is_present=True))
+    if any(kind.waiting(device).exists() for kind in KINDS.values() for device in devices):
+        with transaction.atomic():
+            doorbell.ring_devices()

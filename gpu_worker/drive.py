@@ -1,0 +1,200 @@
+"""Drives one attempt from its lease to its end: start or adopt the job, store its events, renew, settle."""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, transaction
+from django.utils import timezone
+
+from gpu_worker import claims, processes, tail
+from gpu_worker.control_file import write_control
+from gpu_worker.errors import LeaseLost
+from gpu_worker.kinds import KINDS, row_of
+from gpu_worker.launch import start_job
+from optimize_site.kernel import events as bell
+from optimize_site.kernel.models import Attempt
+from optimize_site.kernel.work import Ending, Outcome, attempt_folder
+
+log = logging.getLogger(__name__)
+POLL_SECONDS = 0.1
+RENEW_SECONDS = 5.0
+STOP_SECONDS = 60.0
+BIRTH_SECONDS = 15.0
+Starter = Callable[..., int]
+ShouldStop = Callable[[], bool]
+
+
+def serve_slot(device_uuid: str, slot: int, *, should_stop: ShouldStop, starter: Starter = start_job) -> None:
+    """Adopt what the slot still holds, then claim and drive work until nothing waits or the worker is to stop."""
+    while not should_stop():
+        attempt = claims.adopt(device_uuid, slot) or claims.claim(device_uuid, slot)
+        if attempt is None:
+            return
+        try:
+            Driver(attempt, should_stop=should_stop, starter=starter).drive()
+        except LeaseLost as lost:
+            log.warning("lease lost", extra={"action": "lease_lost", "attempt": attempt.pk, "reason": lost.detail})
+
+
+class Driver:
+    """One attempt in this worker's hands."""
+
+    def __init__(self, attempt: Attempt, *, should_stop: ShouldStop, starter: Starter):
+        self.attempt, self.should_stop, self.starter = attempt, should_stop, starter
+        self.kind = KINDS[attempt.holder_kind]
+        self.folder = attempt_folder(attempt.pk)
+        self.renewed_at = 0.0
+        self.stop_since: float | None = None
+
+    def drive(self) -> None:
+        """Until the job is gone and its end is stored. Raises LeaseLost where another worker took over."""
+        self._survive(self._begin)
+        while not self._is_over():
+            if not self._survive(self._step):
+                time.sleep(POLL_SECONDS)
+        while not self._survive(self._settle):
+            time.sleep(POLL_SECONDS)
+
+    def _survive(self, step: Callable[[], bool | None]) -> bool:
+        """Run a step; an unreachable database costs a second, never the job. Gives whether the step did something."""
+        try:
+            return bool(step())
+        except (OperationalError, InterfaceError) as error:
+            log.warning("database unreachable", extra={"action": "database_wait", "error": str(error)})
+            close_old_connections()
+            time.sleep(1.0)
+            return False
+
+    def _begin(self) -> bool:
+        """Start the job, unless an earlier worker already did."""
+        if self.attempt.pid is not None or processes.recorded(self.folder):
+            write_control(self.folder, self.attempt, stop=False)
+            self._record_process()
+            return True
+        if (self.folder / "plan.json").exists():
+            return self._await_birth()
+        return self._start()
+
+    def _start(self) -> bool:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            plan = self.kind.plan(row_of(self.attempt.holder_kind, self.attempt.holder_id), self.attempt)
+            self.attempt.save(update_fields=["resumed_step"])
+            write_control(self.folder, self.attempt, stop=False)
+            _write_json(self.folder / "plan.json", plan)
+            self.starter(self.folder, env=self._environment())
+        except DatabaseError:
+            raise
+        except Exception as error:  # whatever kept the job from starting is the attempt's failure, never the worker's
+            log.exception("job not started", extra={"action": "job_not_started", "attempt": self.attempt.pk})
+            self._fail_start(error)
+            return True
+        return self._await_birth()
+
+    def _environment(self) -> dict[str, str]:
+        device = self.attempt.lease.device
+        return {"CUDA_VISIBLE_DEVICES": device.uuid if device.kind == "gpu" else ""}
+
+    def _fail_start(self, error: Exception) -> None:
+        event = {"v": 1, "t": time.time(), "type": "failure", "code": "job_not_started", "hint": getattr(error, "hint", ""),
+                 "reason": f"This {self.attempt.holder_kind}'s job could not be started: {error}"}
+        with (self.folder / "events.jsonl").open("a") as file:
+            file.write(json.dumps(event) + "\n")
+
+    def _await_birth(self) -> bool:
+        """Wait for the shepherd to write its pid; one that never does is as good as dead and told to stop."""
+        deadline = time.monotonic() + BIRTH_SECONDS
+        while not processes.recorded(self.folder) and not (self.folder / "exit.json").exists():
+            if time.monotonic() > deadline:
+                write_control(self.folder, self.attempt, stop=True)
+                return False
+            time.sleep(0.02)
+        self._record_process()
+        return True
+
+    def _record_process(self) -> None:
+        found = processes.recorded(self.folder)
+        if found:
+            self.attempt.pid, self.attempt.pid_started = found[0].pid, found[0].started
+            self.attempt.save(update_fields=["pid", "pid_started"])
+
+    def _is_over(self) -> bool:
+        return not processes.any_alive(self.folder)
+
+    def _step(self) -> bool:
+        """Store what the job said, keep the lease, and see whether the job should stop."""
+        moved = self.store_events()
+        now = time.monotonic()
+        if now - self.renewed_at >= RENEW_SECONDS:
+            claims.renew(self.attempt.lease)
+            self.renewed_at = now
+            self._watch_for_stop()
+            write_control(self.folder, self.attempt, stop=self.stop_since is not None)
+        elif self.should_stop() and self.stop_since is None:
+            self.renewed_at = 0.0
+        self._lose_patience()
+        return moved
+
+    def _watch_for_stop(self) -> None:
+        row = row_of(self.attempt.holder_kind, self.attempt.holder_id)
+        if self.stop_since is None and (self.should_stop() or self.kind.wants_stop(row)):
+            self.stop_since = time.monotonic()
+
+    def _lose_patience(self) -> None:
+        if self.stop_since is not None and time.monotonic() - self.stop_since > STOP_SECONDS:
+            processes.end(self.folder)
+
+    def store_events(self) -> bool:
+        """Store the next events and the offset behind them in one transaction, so that each lands exactly once."""
+        found, offset = tail.read_events(self.folder, self.attempt.events_offset)
+        if offset == self.attempt.events_offset:
+            return False
+        with transaction.atomic():
+            claims.lock(self.attempt.lease)
+            row = row_of(self.attempt.holder_kind, self.attempt.holder_id)
+            for event in found:
+                self.kind.on_event(row, self.attempt, event)
+            Attempt.objects.filter(pk=self.attempt.pk).update(events_offset=offset)
+            bell.notify(self.attempt.holder_kind, self.attempt.holder_id)
+        self.attempt.refresh_from_db(fields=["events_offset", "first_step", "last_step"])
+        return True
+
+    def _settle(self) -> bool:
+        """The process is gone: read the rest, then move the row on and free the slot in one transaction."""
+        while self.store_events():
+            continue
+        ending = read_ending(self.folder)
+        with transaction.atomic():
+            claims.lock(self.attempt.lease)
+            Attempt.objects.filter(pk=self.attempt.pk).update(ended_at=timezone.now(), outcome=ending.outcome,
+                                                             exit=ending.exit)
+            self.attempt.refresh_from_db()
+            self.kind.on_exit(row_of(self.attempt.holder_kind, self.attempt.holder_id), self.attempt, ending)
+            claims.release(self.attempt.lease)
+        return True
+
+
+def read_ending(folder: Path) -> Ending:
+    """How the attempt ended, from its last event and the shepherd's record."""
+    try:
+        exit_record: dict[str, Any] = json.loads((folder / "exit.json").read_text())
+    except (OSError, ValueError):
+        exit_record = {}
+    said = tail.ending(folder)
+    outcomes: dict[str, Outcome] = {"finished": "finished", "failure": "failed", "stopped": "stopped"}
+    outcome = outcomes[said["type"]] if said else "lost"
+    return Ending(outcome, exit_record, tail.last_words(folder / "stderr.log"))
+
+
+def _write_json(path: Path, body: dict[str, Any]) -> None:
+    scratch = path.with_suffix(".part")
+    with scratch.open("w") as file:
+        json.dump(body, file, default=str)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)
