@@ -53,7 +53,8 @@ class Driver:
 
     def drive(self) -> None:
         """Until the job is gone and its end is stored. Raises LeaseLost where another worker took over."""
-        self._survive(self._begin)
+        while not self._survive(self._begin):
+            continue
         while not self._is_over():
             if not self._survive(self._step):
                 time.sleep(POLL_SECONDS)
@@ -101,18 +102,19 @@ class Driver:
         return {"CUDA_VISIBLE_DEVICES": device.uuid if device.kind == "gpu" else ""}
 
     def _fail_start(self, error: Exception) -> None:
-        event = {"v": 1, "t": time.time(), "type": "failure", "code": "job_not_started", "hint": getattr(error, "hint", ""),
-                 "reason": f"This {self.attempt.holder_kind}'s job could not be started: {error}"}
+        event = {"v": 1, "t": time.time(), "type": "failure", "code": "job_not_started",
+                 "reason": f"This {self.attempt.holder_kind}'s job could not be started: {error}",
+                 "hint": getattr(error, "hint", "")}
         with (self.folder / "events.jsonl").open("a") as file:
             file.write(json.dumps(event) + "\n")
 
     def _await_birth(self) -> bool:
-        """Wait for the shepherd to write its pid; one that never does is as good as dead and told to stop."""
+        """Wait for the shepherd to write its pid; one that never does is told to stop and counts as lost."""
         deadline = time.monotonic() + BIRTH_SECONDS
         while not processes.recorded(self.folder) and not (self.folder / "exit.json").exists():
             if time.monotonic() > deadline:
                 write_control(self.folder, self.attempt, stop=True)
-                return False
+                return True
             time.sleep(0.02)
         self._record_process()
         return True

@@ -21,7 +21,7 @@ def should_stop() -> bool:
 @worker_shutting_down.connect
 def note_shutdown(**_: Any) -> None:
     """The supervisor stops this worker: the job in hand is asked to save and end."""
-    global _stopping  # noqa: PLW0603 - the one flag between Celery's signal and the loop that runs under it
+    global _stopping
     _stopping = True
 
 

@@ -9,10 +9,12 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from optimize_site.kernel.api import AUTH
+from optimize_site.kernel.auth import STRANGER, STRANGER_HINT
 from optimize_site.kernel.errors import InvalidInput, NotAuthenticated, NotFound, OperationError, Problem
 
 ROUTERS = {
     "/training": "optimize_site.kernel.box_api",
+    "/box": "optimize_site.kernel.accounts_api",
     "/training/base-models": "registry.base_models_api",
     "/training/workloads": "registry.workloads_api",
     "/training/projects": "registry.workloads_api",
@@ -25,7 +27,8 @@ ROUTERS = {
     "/datasets": "datasets.named_api",
 }
 
-api = NinjaAPI(title="Optimize", version="1", auth=AUTH, urls_namespace="v1", docs_url=None, openapi_url="/openapi.json")
+api = NinjaAPI(title="Optimize", version="1", auth=AUTH, urls_namespace="v1", docs_url=None,
+               openapi_url="/openapi.json")
 
 
 def problem(error: OperationError) -> HttpResponse:
@@ -41,8 +44,7 @@ def refused(request: HttpRequest, error: OperationError) -> HttpResponse:
 
 @api.exception_handler(AuthenticationError)
 def stranger(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-    return problem(NotAuthenticated("This needs a signed-in user or a token.",
-                                    hint="Send `Authorization: Bearer TOKEN`; make one with `./optimize tokens create`."))
+    return problem(NotAuthenticated(STRANGER, hint=STRANGER_HINT))
 
 
 @api.exception_handler(Http404)

@@ -1,5 +1,6 @@
 """Where Postgres, Redis and the web answer, as the supervisor wrote it down or the environment says."""
 
+import contextlib
 import json
 import os
 import secrets
@@ -75,3 +76,10 @@ def _make_secret(path: Path) -> str:
     except OSError:
         return key
     return key
+
+
+def make_folder(path: Path) -> Path:
+    """The folder, made if this user may; a reader of somebody else's state folder takes it as it is."""
+    with contextlib.suppress(OSError):
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return path

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from optimize_site.kernel.conf import home, setting
-from optimize_site.services import database_settings, redis_url, secret_key
+from optimize_site.services import database_settings, make_folder, redis_url, secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 STATE = home()
@@ -88,7 +88,7 @@ USE_I18N = False
 USE_TZ = True
 
 STATIC_URL = "/static/"
-STATIC_ROOT = STATE / "static"
+STATIC_ROOT = make_folder(STATE / "static")
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": STATE / "files"}},

@@ -30,7 +30,8 @@ class Address:
         host, _, port = text.rpartition(":")
         if not port.isdigit() or int(port) > 65535:
             raise ApplianceError(
-                f"{text!r} is no address to listen on.", hint=f"Write {BIND_VARIABLE} as HOST:PORT, as in 127.0.0.1:9001."
+                f"{text!r} is no address to listen on.",
+                hint=f"Write {BIND_VARIABLE} as HOST:PORT, as in 127.0.0.1:9001.",
             )
         return cls(host.strip("[]") or "127.0.0.1", int(port))
 

@@ -85,5 +85,3 @@ def _files(checkout: Path) -> Iterator[Path]:
         yield from sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]
     for app in sorted(checkout.glob("*/static")):
         yield from sorted(found for found in app.rglob("*") if found.is_file())
-
-

@@ -1,17 +1,18 @@
-"""Who asks: actors, roles and bearer tokens. Operations call `actor.require`; surfaces only find the actor."""
+"""Who asks: actors, roles, and whom a token stands for. Operations call `actor.require`; surfaces find the actor."""
 
 import hashlib
 import secrets
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models.functions import Now
 from django.http import HttpRequest
 
-from optimize_site.kernel.errors import Forbidden, NotAuthenticated, NotFound
+from optimize_site.kernel.errors import Forbidden, NotAuthenticated
 
 ROLES = ("viewer", "operator", "admin")
 TOKEN_PREFIX = "opt_"  # noqa: S105 - the public beginning of every token, so that a leaked one can be recognised
+STRANGER = "This needs a signed-in user or a token."
+STRANGER_HINT = "Send `Authorization: Bearer TOKEN`; make one with `./optimize tokens create`."
 # Known only inside this process: how a command's in-process client proves that it is the local actor.
 LOCAL_SECRET = secrets.token_urlsafe(32)
 
@@ -47,44 +48,12 @@ def actor_of(request: HttpRequest) -> Actor:
     user = getattr(request, "user", None)
     if user is not None and user.is_authenticated:
         return Actor(user.get_username(), user.role, user.pk)
-    raise NotAuthenticated("This needs a signed-in user or a token.",
-                           hint="Send `Authorization: Bearer TOKEN`; make one with `./optimize tokens create`.")
+    raise NotAuthenticated(STRANGER, hint=STRANGER_HINT)
 
 
 def digest_of(token: str) -> str:
     """What is kept of a token: SHA-256, enough for 256 random bits."""
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-def issue_token(name: str, user: Any, *, actor: Actor) -> tuple[Any, str]:
-    """A new token for `user`, and its text, which is never shown again. Needs admin, or oneself."""
-    from optimize_site.kernel import events
-    from optimize_site.kernel.models import Token
-
-    if actor.user_id != user.pk:
-        actor.require("admin")
-    text = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    token = Token.objects.create(name=name, user=user, shown=text[:12], digest=digest_of(text), created_by=actor.name)
-    events.record("token", str(token.pk), "token.created", actor=actor, data={"name": name, "user": user.username})
-    return token, text
-
-
-def revoke_token(shown: str, *, actor: Actor) -> Any:
-    """Revoke the token whose visible beginning or name is given. Raises NotFound."""
-    from django.db.models import Q
-
-    from optimize_site.kernel import events
-    from optimize_site.kernel.models import Token
-
-    token = Token.objects.filter(Q(shown=shown) | Q(name=shown), revoked_at=None).first()
-    if token is None:
-        raise NotFound(f"There is no live token {shown!r}.", hint="`./optimize tokens list` shows them.")
-    if actor.user_id != token.user_id:
-        actor.require("admin")
-    Token.objects.filter(pk=token.pk).update(revoked_at=Now())
-    events.record("token", str(token.pk), "token.revoked", actor=actor, data={"name": token.name})
-    token.refresh_from_db()
-    return token
 
 
 def actor_of_token(text: str) -> Actor | None:

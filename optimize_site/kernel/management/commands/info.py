@@ -1,0 +1,26 @@
+"""`./optimize info`: how the box is configured and what its start did."""
+
+from typing import Any
+
+from optimize_site.kernel.plain import PlainCommand
+
+
+class Command(PlainCommand):
+    noun = "info"
+    help = "How the box is configured, which build answers, and what its start did."
+    arguments = ()
+
+    def ask(self) -> None:
+        """Show the configuration, the answering build and the state of the start."""
+        self.show(self.client.get("/v1/training/info"), text=self._facts)
+
+    def _facts(self, info: dict[str, Any]) -> None:
+        disk = info["disk"]
+        self.facts([
+            ("Backend", info["backend"]), ("Engine", info["engine"]), ("Engines", ", ".join(info["engines"])),
+            ("Build", info["build"]), ("Python", info["python"]), ("Startup", info["startup"]), ("Node", info["node"]),
+            ("State folder", info["home"]),
+            ("Devices", ", ".join(f"{device['name']} ({device['uuid']})" for device in info["devices"])),
+            ("Disk", f"{disk['freeBytes'] / 1024**3:.1f} GiB free of {disk['totalBytes'] / 1024**3:.1f} GiB"
+                     + (" (low)" if disk["isLow"] else "")),
+        ], title="Box")

@@ -1,0 +1,47 @@
+"""What a start of the box does once the database is migrated: the first admin, the devices it found."""
+
+import platform
+from collections.abc import Iterable
+from typing import Protocol
+
+from django.db import transaction
+from django.utils import timezone
+
+from optimize_site.kernel import accounts
+from optimize_site.kernel.auth import SYSTEM
+from optimize_site.kernel.models import Device, User
+
+
+class FoundDevice(Protocol):
+    """What the device probe says of one device."""
+
+    uuid: str
+    name: str
+    kind: str
+    profile: str
+    index: int
+    memory_bytes: int
+    host_memory_bytes: int
+    slots: int
+
+
+def first_admin() -> str | None:
+    """The password of a fresh `admin` account on a box without one; None where there is one already."""
+    if User.objects.filter(role="admin").exists():
+        return None
+    _, password = accounts.create_user("admin", "admin", actor=SYSTEM)
+    return password
+
+
+@transaction.atomic
+def sync_devices(found: Iterable[FoundDevice]) -> None:
+    """Make the device rows of this node say what was found; one that is gone stays, marked absent."""
+    node, now = platform.node(), timezone.now()
+    present = []
+    for device in found:
+        Device.objects.update_or_create(uuid=device.uuid, defaults={
+            "node": node, "name": device.name, "kind": device.kind, "profile": device.profile, "index": device.index,
+            "memory_bytes": device.memory_bytes, "host_memory_bytes": device.host_memory_bytes,
+            "slots": device.slots, "is_present": True, "seen_at": now})
+        present.append(device.uuid)
+    Device.objects.filter(node=node).exclude(uuid__in=present).update(is_present=False)
