@@ -21,23 +21,26 @@ class PhaseTable:
     next: Mapping[str, frozenset[str]]
     active: frozenset[str] = field(default_factory=frozenset)
     """Phases in which a job holds a lease."""
+    resting: frozenset[str] = field(default_factory=frozenset)
+    """Phases that end the work although somebody may ask for it again: a retry, a second selection."""
 
     @property
     def terminal(self) -> frozenset[str]:
-        return frozenset(phase for phase, after in self.next.items() if not after)
+        return self.resting | frozenset(phase for phase, after in self.next.items() if not after)
 
     @property
     def open(self) -> frozenset[str]:
         return frozenset(self.next) - self.terminal
 
 
-def table(kind: str, edges: Mapping[str, Iterable[str]], *, active: Iterable[str] = ()) -> PhaseTable:
+def table(kind: str, edges: Mapping[str, Iterable[str]], *, active: Iterable[str] = (),
+          resting: Iterable[str] = ()) -> PhaseTable:
     """A PhaseTable; raises ValueError where a phase leads to one that the table does not list."""
     frozen = {phase: frozenset(after) for phase, after in edges.items()}
     unknown = {to for after in frozen.values() for to in after} - set(frozen)
     if unknown:
         raise ValueError(f"{kind}: phases without a row: {sorted(unknown)}")
-    return PhaseTable(kind, frozen, frozenset(active))
+    return PhaseTable(kind, frozen, frozenset(active), frozenset(resting))
 
 
 def move(row: Any, to: str, *, phases: PhaseTable, actor: Actor, reason: str = "", data: dict[str, Any] | None = None,
