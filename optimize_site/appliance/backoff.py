@@ -20,7 +20,7 @@ class Backoff:
 
     def delay(self) -> float:
         """Seconds to wait before the next start: 0.5, 1, 2 … 30."""
-        return min(LONGEST_SECONDS, FIRST_SECONDS * 2 ** max(0, self.failures - 1))
+        return min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** max(0, self.failures - 1))
 
     @property
     def is_failing(self) -> bool:

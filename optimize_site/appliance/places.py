@@ -73,13 +73,22 @@ class Places:
             )
         try:
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _close_to_strangers(self.home)
             for part in (self.run, self.logs, self.ready, self.sockets):
                 part.mkdir(exist_ok=True, mode=0o700)
+                _close_to_strangers(part)
         except OSError as error:
             raise ApplianceError(
                 f"The state folder {self.home} cannot be written: {error.strerror}.",
                 hint="Set OPTIMIZE_HOME to a folder of your own.",
             ) from error
+
+
+def _close_to_strangers(folder: Path) -> None:
+    """Take what others may do; the group may have been given a way through on purpose."""
+    mode = folder.stat().st_mode & 0o777
+    if mode & 0o007:
+        folder.chmod(0o700)
 
 
 def _short_run_folder(state: Path) -> Path:

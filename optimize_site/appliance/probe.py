@@ -1,5 +1,6 @@
-"""Whether servers that are not ours answer. Run as a program, so that their client libraries stay out of the supervisor.
+"""Whether servers that are not ours answer.
 
+Run as a program, so that their client libraries stay out of the supervisor.
 The address comes by the environment: an argument would show its password to every user of the machine.
 """
 
