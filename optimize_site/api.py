@@ -1,6 +1,8 @@
 """Assembles the REST API under /v1 from the apps' routers, and turns every error into a problem document."""
 
 import json
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from typing import Any
 
@@ -9,8 +11,8 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from optimize_site.kernel.api import AUTH
-from optimize_site.kernel.auth import STRANGER, STRANGER_HINT
-from optimize_site.kernel.errors import InvalidInput, NotAuthenticated, NotFound, OperationError, Problem
+from optimize_site.kernel.auth import STRANGER, STRANGER_HINT, actor_of_token
+from optimize_site.kernel.errors import Forbidden, InvalidInput, NotAuthenticated, NotFound, OperationError, Problem
 
 ROUTERS = {
     "/training": "optimize_site.kernel.box_api",
@@ -27,14 +29,29 @@ ROUTERS = {
     "/datasets": "datasets.named_api",
 }
 
-api = NinjaAPI(title="Optimize", version="1", auth=AUTH, urls_namespace="v1", docs_url=None,
-               openapi_url="/openapi.json")
+
+
+def known_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """The API's description is for those who may call it."""
+
+    @wraps(view)
+    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        header = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        if request.user.is_authenticated or (header and actor_of_token(header)):
+            return view(request, *args, **kwargs)
+        return problem(NotAuthenticated(STRANGER, hint=STRANGER_HINT))
+
+    return checked
 
 
 def problem(error: OperationError) -> HttpResponse:
     """The response that says why an operation did not happen."""
     return HttpResponse(json.dumps(error.document(), default=str), status=error.status,
                         content_type="application/problem+json")
+
+
+api = NinjaAPI(title="Optimize", version="1", auth=AUTH, urls_namespace="v1", docs_url=None,
+               openapi_url="/openapi.json", docs_decorator=known_only)
 
 
 @api.exception_handler(OperationError)
@@ -54,6 +71,9 @@ def absent(request: HttpRequest, error: Http404) -> HttpResponse:
 
 @api.exception_handler(HttpError)
 def unreadable(request: HttpRequest, error: HttpError) -> HttpResponse:
+    if error.status_code == 403:
+        return problem(Forbidden("The request did not carry this page's CSRF token.", code="csrf_failed",
+                                 hint="Load the page again; programs send a bearer token instead of a session."))
     return problem(InvalidInput(f"The request could not be read: {error}."))
 
 

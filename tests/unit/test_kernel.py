@@ -40,7 +40,8 @@ def test_a_short_word_is_not_taken_for_an_id(text, expected):
     assert looks_like_id(text) is expected
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("30s", 30), ("15m", 900), ("1h30m0s", 5400), ("250ms", 0.25)])
+@pytest.mark.parametrize(("text", "seconds"),
+                         [("90", 90), ("30s", 30), ("15m", 900), ("1h30m0s", 5400), ("250ms", 0.25)])
 def test_durations_are_read_as_people_write_them(text, seconds):
     assert duration(text) == seconds
 

@@ -64,7 +64,7 @@ def test_a_wrong_host_is_refused():
 
 
 def test_a_browser_s_unsafe_request_without_its_csrf_token_is_refused():
-    user, password = accounts.create_user("bob", "admin", actor=LOCAL)
+    user, _ = accounts.create_user("bob", "admin", actor=LOCAL)
     client = Client(enforce_csrf_checks=True)
     client.force_login(user)
     for method in ("post", "put", "patch", "delete"):

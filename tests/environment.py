@@ -1,4 +1,4 @@
-"""What every server test shares: a scratch state folder, and no doorbells."""
+"""A pytest plugin, loaded before Django's settings: a scratch state folder, and no doorbells."""
 
 import os
 import tempfile
