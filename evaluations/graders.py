@@ -1,4 +1,4 @@
-"""The grader grammar, and `json-label-match`. Pure: no rows, no clock.
+"""Grading answers: `json-label-match`. Pure: no rows, no clock.
 
 A grader answers with a Verdict. A wrong answer is a zero; a grader that cannot judge a row leaves it unscored.
 """
@@ -9,26 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-DEFAULT = "json-label-match"
-KINDS = (DEFAULT, "model:", "http:", "bundle:")
 MAX_TEXT = 200_000
 FENCE = re.compile(r"```[A-Za-z0-9_-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Grader:
-    """A parsed grader: `kind` is json-label-match, model, http or bundle; `target` what the last three name."""
-
-    kind: str
-    target: str = ""
-    module: str = ""
-    function: str = ""
-
-    @property
-    def is_available(self) -> bool:
-        """Whether this box can score with it."""
-        return self.kind == DEFAULT
 
 
 @dataclass(frozen=True)
@@ -40,34 +23,6 @@ class Verdict:
     fields: Mapping[str, bool] = field(default_factory=dict)
     explanation: str = ""
     cause: str = ""
-
-
-class GraderSyntax(ValueError):
-    """The text is no grader; the message is a sentence."""
-
-
-def parse_grader(text: str) -> Grader:
-    """`json-label-match`, `model:REF`, `http:URL` or `bundle:REF#MODULE[:FUNCTION]`. Raises GraderSyntax."""
-    text = text.strip()
-    if text == DEFAULT:
-        return Grader(DEFAULT)
-    kind, colon, target = text.partition(":")
-    if not colon or f"{kind}:" not in KINDS:
-        raise GraderSyntax(f"{text!r} is no grader; write json-label-match, model:MODEL, http:URL or "
-                           "bundle:REF#MODULE[:FUNCTION].")
-    if not target:
-        raise GraderSyntax(f"{text!r} names nothing after {kind}:.")
-    if kind == "bundle":
-        return _parse_bundle(text, target)
-    return Grader(kind, target)
-
-
-def _parse_bundle(text: str, target: str) -> Grader:
-    reference, mark, place = target.partition("#")
-    module, _, function = place.partition(":")
-    if not (reference and mark and module):
-        raise GraderSyntax(f"{text!r} must name a module: bundle:REF#MODULE[:FUNCTION].")
-    return Grader("bundle", reference, module, function or "compute_score")
 
 
 def match_labels(answer: str, expected: str) -> Verdict:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from evaluations.graders import Grader, GraderSyntax, find_object, match_labels, parse_grader, same_json
+from evaluations.graders import find_object, match_labels, same_json
+from optimize_site.kernel.graders import Grader, GraderNotAvailable, MalformedGrader, available_grader, parse_grader
 
 EXPECTED = '{"team": "billing", "urgency": "high"}'
 
@@ -86,5 +87,13 @@ def test_every_grader_form_parses(text, grader):
 
 @pytest.mark.parametrize("text", ["", "exact", "model:", "bundle:ns/x", "bundle:#m", "ftp:x", "JSON-LABEL-MATCH"])
 def test_anything_else_is_refused_with_the_forms_there_are(text):
-    with pytest.raises(GraderSyntax):
+    with pytest.raises(MalformedGrader) as refused:
         parse_grader(text)
+    assert "json-label-match" in refused.value.hint
+
+
+@pytest.mark.parametrize("text", ["model:ns/judge", "http:https://judge.example", "bundle:ns/scoring#reward"])
+def test_graders_that_do_not_work_yet_are_refused_by_name(text):
+    with pytest.raises(GraderNotAvailable) as refused:
+        available_grader(text)
+    assert text in refused.value.detail

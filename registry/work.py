@@ -1,0 +1,134 @@
+"""The kind of work that prepares a base model: fetch, check, and keep it in the state folder."""
+
+import shutil
+from typing import Any
+
+import msgspec
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from optimize_site.kernel import doorbell
+from optimize_site.kernel.auth import SYSTEM
+from optimize_site.kernel.catalog import BaseModelEntry, load_catalog
+from optimize_site.kernel.conf import home, setting
+from optimize_site.kernel.models import Attempt, Device
+from optimize_site.kernel.phases import move
+from optimize_site.kernel.work import Ending
+from registry import phases
+from registry.models import BaseModel
+from registry.operations.models import register_base_model
+
+READING_STAGES = frozenset({"starting", "reading", "resolving"})
+
+
+class BaseModelWork:
+    """Preparations run on the box's processors, whatever else it has; only a box without a `cpu` device lends a GPU."""
+
+    kind = "base_model"
+
+    def waiting(self, device: Device) -> QuerySet[BaseModel]:
+        rows = BaseModel.objects.filter(phase=phases.PENDING).order_by("queued_at")
+        elsewhere = device.kind != "cpu" and Device.objects.filter(kind="cpu", is_present=True).exists()
+        return rows.none() if elsewhere else rows
+
+    def get(self, pk: str) -> BaseModel:
+        return BaseModel.objects.get(pk=pk)
+
+    def start(self, row: BaseModel, attempt: Attempt) -> None:
+        move(row, phases.PREPARING, phases=phases.PHASES, actor=SYSTEM, lease_token=attempt.lease.token,
+             num_attempts=attempt.number, progress={}, failure_code="", failure_reason="")
+
+    def plan(self, row: BaseModel, attempt: Attempt) -> dict[str, Any]:
+        """The catalog's word on the entry, and a folder of this attempt's own."""
+        entry = load_catalog().base_models[row.repository]
+        stated = {"revision": entry.revision, "special_tokens": entry.special_tokens, "parameters": entry.parameters,
+                  "chat_template_sha256": entry.chat_template_sha256, "context_length": entry.context_length}
+        return {"entry": "prepare", "source": _source(entry),
+                "catalog": {key: value for key, value in stated.items() if value}, "out": str(home() / folder_of(
+                    row, attempt)), "token_env": "HF_TOKEN"}
+
+    def on_event(self, row: BaseModel, attempt: Attempt, event: dict[str, Any]) -> None:
+        match event["type"]:
+            case "stage" | "progress":
+                self._note_progress(row, event)
+            case "failure":
+                BaseModel.objects.filter(pk=row.pk).update(
+                    failure_code=event["code"][:40], failure_reason=_sentences(event["reason"], event.get("hint")))
+            case "finished":
+                BaseModel.objects.filter(pk=row.pk).update(
+                    revision=event.get("revision") or "", folder=folder_of(row, attempt), facts=_facts(event))
+
+    def _note_progress(self, row: BaseModel, event: dict[str, Any]) -> None:
+        stage = event.get("name") or row.progress.get("stage", "")
+        if row.phase == phases.PREPARING and stage not in READING_STAGES:
+            move(row, phases.FETCHING, phases=phases.PHASES, actor=SYSTEM, reason=stage)
+        row.progress = {"stage": stage, "done": event.get("done"), "total": event.get("total"),
+                        "unit": event.get("unit")}
+        BaseModel.objects.filter(pk=row.pk).update(progress=row.progress)
+
+    def on_exit(self, row: BaseModel, attempt: Attempt, ending: Ending) -> None:
+        if row.phase not in phases.PHASES.active:
+            return
+        if ending.outcome != "finished":
+            shutil.rmtree(home() / folder_of(row, attempt), ignore_errors=True)
+        if row.cancel_requested_at is not None:
+            move(row, phases.DESELECTED, phases=phases.PHASES, actor=SYSTEM, cancel_requested_at=None, progress={})
+        elif ending.outcome == "finished":
+            self._is_ready(row)
+        elif ending.outcome == "failed":
+            self._refuse(row, row.failure_code, row.failure_reason)
+        else:
+            self._queue_again(row, ending)
+        doorbell.ring_control()
+
+    def _is_ready(self, row: BaseModel) -> None:
+        version = register_base_model(row, actor=SYSTEM)
+        move(row, phases.READY, phases=phases.PHASES, actor=SYSTEM, version=version, progress={},
+             data={"revision": row.revision, "modelId": version.pk})
+
+    def _refuse(self, row: BaseModel, code: str, reason: str) -> None:
+        to = phases.UNSUPPORTED if code == "base_model_refused" else phases.UNAVAILABLE
+        move(row, to, phases=phases.PHASES, actor=SYSTEM, reason=reason, failure_code=code, failure_reason=reason,
+             progress={})
+
+    def _queue_again(self, row: BaseModel, ending: Ending) -> None:
+        """A worker that stopped says nothing against the base model; a job that keeps dying does."""
+        tries = Attempt.objects.filter(holder_kind=self.kind, holder_id=row.pk, outcome="lost",
+                                       started_at__gte=row.selected_at or row.created_at).count()
+        if ending.outcome == "lost" and tries >= setting("trainer.jobs.max-attempts"):
+            self._refuse(row, "job_lost", f"Its preparation ended {tries} times without saying why. "
+                                          f"{ending.last_words[-300:]}".strip())
+            return
+        move(row, phases.PENDING, phases=phases.PHASES, actor=SYSTEM, reason=ending.outcome, queued_at=timezone.now())
+        doorbell.ring_devices()
+
+    def wants_stop(self, row: BaseModel) -> bool:
+        return row.cancel_requested_at is not None
+
+
+def folder_of(row: BaseModel, attempt: Attempt) -> str:
+    """Where an attempt puts the weights, inside the state folder: never over a folder that work may be reading."""
+    return f"base-models/{row.repository.replace('/', '--').lower()}/{attempt.pk[:16]}"
+
+
+def _source(entry: BaseModelEntry) -> dict[str, Any]:
+    stated: dict[str, Any] = {key: value for key, value in msgspec.to_builtins(entry.source).items() if value}
+    if entry.source.kind == "hub":
+        stated = {"repository": entry.repository, "revision": entry.revision or None} | stated
+    if entry.source.kind != "folder":
+        stated["cache"] = str(home() / "downloads")
+    return stated
+
+
+def _sentences(reason: str, hint: str | None) -> str:
+    return f"{reason} {hint or ''}".strip()
+
+
+def _facts(event: dict[str, Any]) -> dict[str, Any]:
+    names = {"parameters": "parameters", "context_length": "contextLength", "vocab_size": "vocabSize",
+             "chat_template_sha256": "chatTemplateSha256", "special_tokens": "specialTokens", "files": "files",
+             "architecture": "architecture", "model_type": "modelType", "bytes": "bytes"}
+    return {ours: event[theirs] for theirs, ours in names.items() if event.get(theirs) is not None}
+
+
+KINDS = (BaseModelWork(),)
