@@ -1,0 +1,49 @@
+"""Whether the job may go on: read from control.json at each boundary, for the price of one stat."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+UNWATCHED_SECONDS = 600
+
+
+class Control:
+    """Watches the control file of one attempt. The first token it reads is the lease this job works under."""
+
+    def __init__(self, path: Path, *, unwatched_seconds: float = UNWATCHED_SECONDS) -> None:
+        self._path = path
+        self._unwatched_seconds = unwatched_seconds
+        self._stamp: tuple[int, int] | None = None
+        self._body: dict[str, Any] = {}
+        self._token: int | None = None
+
+    def reason_to_leave(self) -> str | None:
+        """`stop`, `pause`, `fenced`, `unwatched`, or None. A job without a control file is run by hand: None."""
+        try:
+            stat = self._path.stat()
+        except FileNotFoundError:
+            return None
+        if self._stamp != (stat.st_mtime_ns, stat.st_ino):
+            self._read((stat.st_mtime_ns, stat.st_ino))
+        if time.time() - stat.st_mtime > self._unwatched_seconds:
+            return "unwatched"
+        return self._asked()
+
+    def _read(self, stamp: tuple[int, int]) -> None:
+        try:
+            body = json.loads(self._path.read_bytes())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return
+        self._body, self._stamp = body, stamp
+        if self._token is None:
+            self._token = body.get("token")
+
+    def _asked(self) -> str | None:
+        if self._token is not None and self._body.get("token") != self._token:
+            return "fenced"
+        if self._body.get("stop"):
+            return "stop"
+        return "pause" if self._body.get("pause") else None

@@ -1,0 +1,457 @@
+"""Supervised fine-tuning: read the rows, load the model, train, and say at each stage how it goes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from transformers.utils import logging as transformers_logging
+
+from optimize_child import segments, snapshots
+from optimize_child.compute_path import ComputePath, choose_path
+from optimize_child.failures import JobFailure, Stopped
+from optimize_child.job import Job
+from optimize_child.layouts import Layout, Packed, Padded, Unpadded
+from optimize_child.masks import policy_of
+from optimize_child.models import load_model, load_tokenizer, lora_config
+from optimize_child.order import Updates, one_row_each, pack, total_updates
+from optimize_child.template import ChatTemplate, TemplateRefused
+from optimize_child.tokens import IGNORED, Reading, TokenRows, read_tokens
+from optimize_child.trainer import Course, SupervisedTrainer, count_trained, trainer_arguments
+
+# Relative differences of two ways to sum the same loss: rounding on the CPU's fp32; a GPU's bf16 is coarser.
+REFERENCE_BOUND = {"cpu": 1e-5, "cuda": 3e-2}
+REFERENCE_ROWS = 2
+REFUSED_ABOVE = 5.0
+
+
+def run(job: Job) -> None:
+    """The whole of one attempt, from its plan to its last event."""
+    transformers_logging.set_verbosity_warning()
+    torch.set_num_threads(job.plan["threads"])
+    run_ = Run(job)
+    run_.read_rows()
+    if run_.already_done():
+        run_.carry_over()
+        return
+    run_.build()
+    run_.train()
+
+
+class Run:
+    """One attempt of a supervised run."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.plan = job.plan
+        self.config = job.plan["config"]
+        self.training = self.config["hyperparams"]["training"]
+        self.device = job.plan["device"]["kind"]
+        self.resume = job.plan["resume"]
+        self.base = Path(job.plan["base_model"]["folder"])
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def read_rows(self) -> None:
+        """Tokens and masks of every row, refused by name where one cannot be trained on."""
+        job = self.job
+        job.stage("reading")
+        if self.resume:
+            snapshots.verify_snapshot(
+                Path(self.resume["folder"]),
+                manifest_sha256=self.resume.get("manifest_sha256"),
+                step=self.resume["step"],
+            )
+        self.tokenizer = load_tokenizer(self.base)
+        self.template = self._template()
+        self.rows = self._read(self.plan["dataset"])
+        self.validation = self._read(self.plan["validation"]) if self.plan["validation"] else None
+        self._require_masks()
+        self.sequences = self._sequences(self.rows)
+        per_update = self.training["microBatchPerGpu"] * self.training["gradientAccumulation"]
+        self.updates = Updates(
+            len(self.sequences),
+            per_update=per_update,
+            seed=self.training["seed"],
+            shuffle=self.config["data"]["shuffle"],
+        )
+        self.total_steps = total_updates(
+            len(self.updates), epochs=self.training["epochs"], max_steps=self.training["maxSteps"]
+        )
+        job.events.emit(
+            "plan_size",
+            totalSteps=self.total_steps,
+            rowsPerEpoch=len(self.rows),
+            updatesPerEpoch=len(self.updates),
+            sequences=len(self.sequences),
+        )
+
+    def _template(self) -> ChatTemplate:
+        try:
+            return ChatTemplate(self.tokenizer)
+        except TemplateRefused as error:
+            raise JobFailure("base_model_refused", str(error), hint="Choose a chat model.") from error
+
+    def _read(self, dataset: dict[str, Any]) -> TokenRows:
+        total = dataset.get("num_examples")
+        self.job.stage("tokenising", 0, total)
+
+        def tick(done: int) -> None:
+            self.job.stage("tokenising", done, total)
+            self.job.leave_if_asked()
+
+        reading = Reading(
+            policy=policy_of(self.config["loss"]),
+            max_length=self.config["maxSeqLength"],
+            truncation=self.config["data"]["truncation"],
+            mask_column=self.config["loss"].get("explicitLossMaskColumn"),
+        )
+        return read_tokens([Path(file) for file in dataset["files"]], self.template, reading, tick)
+
+    def _require_masks(self) -> None:
+        column = self.config["loss"].get("explicitLossMaskColumn")
+        for name, rows in (("training", self.rows), ("validation", self.validation)):
+            if column and rows is not None and not rows.masked:
+                raise JobFailure(
+                    "bad_row",
+                    f"No row of the {name} dataset carries a mask in {column}.",
+                    hint="Add masks, or leave loss.explicitLossMaskColumn out.",
+                )
+
+    def _sequences(self, rows: TokenRows) -> list[list[int]]:
+        if self.config["data"]["packing"]:
+            return pack(rows.lengths(), self.config["maxSeqLength"])
+        return one_row_each(len(rows))
+
+    # -- a run whose last attempt died after its final snapshot ------------------------------------------------------
+
+    def already_done(self) -> bool:
+        return bool(self.resume) and self.resume["step"] >= self.total_steps
+
+    def carry_over(self) -> None:
+        """Nothing is left to train: the snapshot becomes this attempt's final one, byte for byte."""
+        source = Path(self.resume["folder"])
+        step = self.resume["step"]
+
+        def fill(folder: Path) -> None:
+            for name in (*snapshots.WEIGHTS, *snapshots.TRAINING_STATE):
+                (folder / name).write_bytes((source / name).read_bytes())
+
+        written = snapshots.write_snapshot(self.job.folder, step, fill, **self._snapshot_names())
+        folder = str(written.folder.relative_to(self.job.folder))
+        self.job.events.emit(
+            "snapshot",
+            step=step,
+            folder=folder,
+            weights=True,
+            trainingState=True,
+            manifestSha256=written.manifest_sha256,
+            bytes=written.bytes,
+            final=True,
+            sync=True,
+        )
+        self.job.events.emit("finished", step=step, adapter=folder, sync=True)
+
+    def _snapshot_names(self) -> dict[str, str]:
+        return {"run": self.plan["subject"]["id"], "attempt_id": self.plan["attempt"]}
+
+    # -- the model and the trainer -----------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Load the model, lay the adapter over it, and put TRL's trainer around both."""
+        job, model_config = self.job, self.config["model"]
+        job.leave_if_asked()
+        job.stage("loading")
+        self.model = load_model(
+            self.base,
+            device=self.device,
+            precision=model_config["precision"],
+            attention=model_config["attentionImplementation"],
+        )
+        if self.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        job.stage("starting")
+        self.path = self._path()
+        self.layout = self._layout(self.rows)
+        self._emit_data_fit()
+        self.course = self._course()
+        self.trainer = self._trainer()
+        self._emit_settings()
+        if self.plan["first_attempt"] and self.path.kind != "plain":
+            self._check_reference()
+
+    def _path(self) -> ComputePath:
+        return choose_path(
+            self.model.config,
+            device=self.device,
+            strict=self.plan["strict"],
+            dropout=self.config["hyperparams"]["lora"]["dropout"],
+            attention=self.config["model"]["attentionImplementation"],
+        )
+
+    def _micro(self) -> int:
+        stated = self.plan["execution"].get("microBatchSequences")
+        return min(self.training["microBatchPerGpu"], stated or self.training["microBatchPerGpu"])
+
+    def _layout(self, rows: TokenRows) -> Layout:
+        if self.path.kind == "unpadded":
+            return Unpadded(
+                rows,
+                budget=self._micro() * self.config["maxSeqLength"],
+                share_prefix=self.path.share_prefix,
+                max_rows=self.plan["execution"].get("microBatchSequences"),
+            )
+        return self._plain_layout(rows)
+
+    def _plain_layout(self, rows: TokenRows) -> Layout:
+        if self.config["data"]["packing"]:
+            return Packed(rows, self._micro())
+        return Padded(rows, self._micro(), self.tokenizer.pad_token_id or 0)
+
+    def _course(self) -> Course:
+        passes: list[dict[str, Any]] = []
+        if self.validation is not None:
+            passes = self._layout(self.validation).passes(one_row_each(len(self.validation)))
+        return Course(
+            total_steps=self.total_steps,
+            save_every=self.plan["execution"].get("saveEvery"),
+            validate_every=self.training["validationFrequencySteps"],
+            reason_to_leave=self.job.control.reason_to_leave,
+            validation=passes,
+        )
+
+    def _trainer(self) -> SupervisedTrainer:
+        self.lora = lora_config(self.model, self.config["hyperparams"]["lora"])
+        self.arguments = trainer_arguments(
+            self.config,
+            output=self.job.folder / "trainer",
+            total_steps=self.total_steps,
+            updates_per_epoch=len(self.updates),
+            device=self.device,
+        )
+        trainer = SupervisedTrainer(
+            rows=self.rows,
+            sequences=self.sequences,
+            updates=self.updates,
+            layout=self.layout,
+            path=self.path,
+            course=self.course,
+            events=self.job.events,
+            attempt=self.job.folder,
+            names={
+                "run": self.plan["subject"]["id"],
+                "attempt": self.plan["attempt"],
+                "dataset": self.plan["dataset"].get("content_hash") or "",
+            },
+            base_model=self.plan["base_model"],
+            model=self.model,
+            args=self.arguments,
+            processing_class=self.tokenizer,
+            peft_config=self.lora,
+        )
+        if self.device == "cpu":
+            _adapter_in_fp32(trainer.model)
+        if self.path.kind == "unpadded":
+            self.model.config._attn_implementation = segments.NAME
+        return trainer
+
+    # -- what is said before the first update ------------------------------------------------------------------------
+
+    def _emit_data_fit(self) -> None:
+        fit = _fit(self.rows)
+        validation = _fit(self.validation) if self.validation is not None else None
+        self.job.events.emit("data_fit", **fit, paddingShare=self._padding_share(), validation=validation)
+
+    def _padding_share(self) -> float:
+        """The part of the first epoch's computed positions that hold no token."""
+        if not isinstance(self.layout, Padded):
+            return 0.0
+        lengths, micro, padded = self.rows.lengths(), self._micro(), 0
+        for update in self.updates:
+            for start in range(0, len(update), micro):
+                part = lengths[update[start : start + micro]]
+                padded += int(part.max()) * len(part)
+        return round(1 - int(lengths.sum()) / padded, 4)
+
+    def _emit_settings(self) -> None:
+        values = {
+            **{f"{group}.{name}": value for group, part in self.config["hyperparams"].items() for name, value in part.items()},
+            "maxSeqLength": self.config["maxSeqLength"],
+            "totalSteps": self.total_steps,
+            "method": "sft",
+        }
+        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        self.job.events.emit("hparams", values=values, sha=digest)
+        self.job.events.emit("engine_config", requested=self._requested(), resolved=self._resolved())
+
+    def _requested(self) -> dict[str, Any]:
+        """What TRL and PEFT were given."""
+        args = self.arguments.to_dict()
+        stated = {name: args[name] for name in _STATED if name in args}
+        lora = {key: sorted(value) if isinstance(value, set) else value for key, value in self.lora.to_dict().items()}
+        shape = {key: lora[key] for key in ("r", "lora_alpha", "lora_dropout", "target_modules", "bias")}
+        return json.loads(json.dumps({"sft": stated, "lora": shape}, default=str))
+
+    def _resolved(self) -> dict[str, Any]:
+        """What the job runs with."""
+        trainable = sum(p.numel() for p in self.trainer.model.parameters() if p.requires_grad)
+        return {
+            "engine": "trl",
+            "path": self.path.document(),
+            "device": self.device,
+            "threads": torch.get_num_threads(),
+            "computeType": str(self.model.dtype).removeprefix("torch."),
+            "precision": self.config["model"]["precision"],
+            "attention": self.model.config._attn_implementation,
+            "gradientCheckpointing": bool(self.config["model"]["gradientCheckpointing"]),
+            "liger": bool(self.arguments.use_liger_kernel),
+            "trainableParameters": trainable,
+            "passTokens": self._micro() * self.config["maxSeqLength"],
+            "chatTemplateSha256": self.template.sha256,
+            "architecture": type(self.model).__name__,
+            "transformers": transformers.__version__,
+        }
+
+    def _check_reference(self) -> None:
+        """The first rows' loss the plain way and this run's way; forward only, generators as before."""
+        started = time.perf_counter()
+        first = next(iter(self.updates))[: min(REFERENCE_ROWS, self._micro())]
+        sequences = [self.sequences[index] for index in first]
+        with generators_restored():
+            ours = self._loss_of(self.layout.passes(sequences))
+            plain = self._plain_loss(self._plain_layout(self.rows).passes(sequences))
+        value = abs(ours - plain) / max(abs(plain), 1e-12)
+        bound = REFERENCE_BOUND[self.device]
+        self.job.events.emit(
+            "check",
+            name="reference",
+            passed=value <= bound,
+            value=value,
+            bound=bound,
+            seconds=round(time.perf_counter() - started, 3),
+            detail=f"loss {ours!r} beside {plain!r} of plain TRL",
+        )
+        if value > bound * REFUSED_ABOVE:
+            raise JobFailure(
+                "reference_check_failed",
+                f"The first loss is {ours} and plain TRL computes {plain}: {value:.2g} apart, allowed is {bound:.2g}.",
+                hint="Run it again with execution.strict set, which computes the plain way.",
+            )
+        if value > bound:
+            self.job.events.emit(
+                "warning",
+                code="reference_over_bound",
+                message=f"The first loss is {value:.2g} from plain TRL's, over the bound {bound:.2g}.",
+            )
+
+    def _loss_of(self, passes: list[dict[str, Any]]) -> float:
+        return self.trainer.mean_loss(passes, sum(count_trained(part) for part in passes))
+
+    def _plain_loss(self, passes: list[dict[str, Any]]) -> float:
+        attention = self.config["model"]["attentionImplementation"]
+        ours, self.trainer._path = self.trainer._path, ComputePath("plain", False, "reference")
+        try:
+            with segments.attention_of(self.model, attention):
+                return self._loss_of(passes)
+        finally:
+            self.trainer._path = ours
+
+    # -- training ----------------------------------------------------------------------------------------------------
+
+    def train(self) -> None:
+        """Train to the end, or to the boundary at which the job was asked to leave."""
+        folder = self.resume["folder"] if self.resume else None
+        if folder:
+            self._check_position(Path(folder))
+        self.job.leave_if_asked()
+        self.job.stage("training", self.resume["step"] if self.resume else 0, self.total_steps)
+        self.trainer.train(resume_from_checkpoint=folder)
+        step = self.trainer.state.global_step
+        if self.course.left:
+            raise Stopped(self.course.left, step)
+        self.job.events.emit(
+            "finished", step=step, adapter=f"snapshots/step-{step}", totals=self.trainer._totals, sync=True
+        )
+
+    def _check_position(self, folder: Path) -> None:
+        """A snapshot of other data would resume into an order that was never its own."""
+        position = json.loads((folder / "position.json").read_bytes())
+        now = self.trainer.position()
+        different = [name for name in ("sequences", "rows", "per_update") if position[name] != now[name]]
+        if different:
+            raise JobFailure(
+                "snapshot_invalid",
+                f"The snapshot {folder.name} was made over other data: {different[0]} was {position[different[0]]} "
+                f"and is {now[different[0]]}.",
+                hint="Start the run again.",
+            )
+        self.trainer.restore_totals(position)
+
+
+_STATED = (
+    "learning_rate",
+    "weight_decay",
+    "max_grad_norm",
+    "optim",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "lr_scheduler_type",
+    "lr_scheduler_kwargs",
+    "warmup_steps",
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "max_steps",
+    "num_train_epochs",
+    "seed",
+    "data_seed",
+    "bf16",
+    "use_cpu",
+    "gradient_checkpointing",
+    "use_liger_kernel",
+    "loss_type",
+    "label_smoothing_factor",
+)
+
+
+def _fit(rows: TokenRows) -> dict[str, Any]:
+    lengths = rows.lengths()
+    return {
+        "rows": len(rows),
+        "tooLong": rows.too_long,
+        "trainedTokens": int(np.count_nonzero(rows.labels != IGNORED)),
+        "totalTokens": int(lengths.sum()),
+        "longest": int(lengths.max()),
+        "masked": rows.masked,
+    }
+
+
+def _adapter_in_fp32(model: torch.nn.Module) -> None:
+    """TRL stores the adapter of a quantized model as bf16, which a CPU computes slowly and rounds every update to."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+
+
+@contextmanager
+def generators_restored() -> Iterator[None]:
+    """Whatever is drawn inside leaves no trace: the run's own draws come out as if it had not happened."""
+    states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.random.set_rng_state(states[2])
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)

@@ -1,0 +1,83 @@
+"""The base model's own chat template: rendering messages to text and text to tokens, the same way on every path."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from jinja2.exceptions import TemplateError
+
+RENDER_SECONDS = 20.0
+# A template that writes today's date would train on another prompt after midnight than before it.
+FIXED_DATE = "26 Jul 2024"
+
+
+class TemplateRefused(Exception):
+    """The chat template does not render these messages; the text is its own reason."""
+
+
+class ChatTemplate:
+    """A tokenizer's chat template. `render` and `tokenize` together give exactly `apply_chat_template`'s tokens."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        if not tokenizer.chat_template:
+            raise TemplateRefused("The tokenizer has no chat template.")
+        self.tokenizer = tokenizer
+        self.text: str = tokenizer.get_chat_template()
+        self.sha256 = template_sha256(self.text)
+        self.special_tokens = special_tokens(tokenizer)
+
+    def render(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None = None, *, to_answer: bool = False
+    ) -> str:
+        """The conversation as text; with `to_answer` it ends where the assistant's next message would begin."""
+        try:
+            with time_limit(RENDER_SECONDS):
+                text: str = self.tokenizer.apply_chat_template(
+                    messages, tools=tools, add_generation_prompt=to_answer, tokenize=False, date_string=FIXED_DATE
+                )
+        except (TemplateError, TypeError, KeyError, ValueError, IndexError, AttributeError) as error:
+            raise TemplateRefused(str(error) or type(error).__name__) from error
+        return text
+
+    def tokenize(self, texts: list[str]) -> tuple[list[list[int]], list[list[tuple[int, int]]]]:
+        """Tokens and their character spans. No special token is added: the template has written its own."""
+        batch = self.tokenizer(
+            texts,
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )
+        return batch["input_ids"], batch["offset_mapping"]
+
+
+def template_sha256(text: str) -> str:
+    """The digest by which rows, models and answers name the template they were rendered under."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def special_tokens(tokenizer: Any) -> list[str]:
+    """Every token the tokenizer treats as special, longest first, so that the first match is the whole token."""
+    added = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
+    return sorted({*added, *tokenizer.all_special_tokens}, key=len, reverse=True)
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Interrupt a template that does not end. A template is data from outside, sandboxed by the library that runs it."""
+
+    def give_up(_number: int, _frame: FrameType | None) -> None:
+        raise TemplateRefused(f"The chat template did not finish within {seconds:g} seconds.")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,406 @@
+"""The page over TRL: its supervised trainer, fed our updates, watched by our checks, saved as our snapshots."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+from datasets import Dataset
+from peft import PeftModel, get_peft_model_state_dict
+from safetensors.torch import save_file
+from torch.utils.data import DataLoader
+from transformers import TrainerCallback, TrainerControl, TrainerState
+from trl import SFTConfig, SFTTrainer
+
+from optimize_child import snapshots
+from optimize_child.compute_path import ComputePath
+from optimize_child.events import EventLog
+from optimize_child.failures import JobFailure
+from optimize_child.head import compact_head
+from optimize_child.layouts import Layout
+from optimize_child.memory import peak_memory
+from optimize_child.order import Updates
+from optimize_child.tokens import IGNORED, TokenRows
+
+
+@dataclass
+class Course:
+    """What a run does besides updating: when it saves and validates, when it ends, whom it asks whether to go on."""
+
+    total_steps: int
+    save_every: int | None
+    validate_every: int
+    reason_to_leave: Callable[[], str | None]
+    validation: list[dict[str, Any]] = field(default_factory=list)
+    left: str | None = None
+
+    def saves_at(self, step: int, *, epoch_ends: bool) -> bool:
+        """Periodic saves, and one at each epoch's end, where saving is on; always one at the end."""
+        if step >= self.total_steps:
+            return True
+        return bool(self.save_every) and (step % self.save_every == 0 or epoch_ends)
+
+    def validates_at(self, step: int) -> bool:
+        return bool(self.validation) and (step % self.validate_every == 0 or step >= self.total_steps)
+
+
+class _Boundaries(TrainerCallback):
+    """Between two updates: put the order at its epoch, save, validate, leave when asked."""
+
+    def __init__(self, course: Course, updates: Updates) -> None:
+        self.course = course
+        self.updates = updates
+
+    def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> TrainerControl:
+        self.updates.epoch = state.global_step // len(self.updates)
+        return control
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> TrainerControl:
+        step = state.global_step
+        self.course.left = self.course.reason_to_leave() if step < self.course.total_steps else None
+        ends = step % len(self.updates) == 0
+        control.should_evaluate = self.course.validates_at(step)
+        control.should_save = self.course.saves_at(step, epoch_ends=ends) or self.course.left is not None
+        control.should_training_stop |= self.course.left is not None
+        return control
+
+
+class SupervisedTrainer(SFTTrainer):
+    """TRL's trainer with whole updates as its batches: each update's passes are laid out by us and summed here."""
+
+    def __init__(
+        self,
+        *,
+        rows: TokenRows,
+        sequences: Sequence[Sequence[int]],
+        updates: Updates,
+        layout: Layout,
+        path: ComputePath,
+        course: Course,
+        events: EventLog,
+        attempt: Path,
+        names: dict[str, str],
+        base_model: dict[str, Any],
+        **trl: Any,
+    ) -> None:
+        self._updates = updates
+        self._sequences = sequences
+        self._layout = layout
+        self._path = path
+        self._course = course
+        self._events = events
+        self._attempt = attempt
+        self._names = names
+        self._base_model = base_model
+        self._rows = rows
+        self._tokens_of_update = 0
+        self._trained_of_update = 0
+        self._totals = {"tokens": 0, "trained_tokens": 0}
+        self._boundary = time.perf_counter()
+        super().__init__(
+            train_dataset=as_dataset(rows),
+            data_collator=_unchanged,
+            callbacks=[_Boundaries(course, updates)],
+            **trl,
+        )
+
+    def get_train_dataloader(self) -> DataLoader:
+        """One batch an update, in our order. Its own generator: reading data draws nothing from the run's."""
+        return DataLoader(
+            _Sequences(self._sequences),
+            batch_sampler=self._updates,
+            collate_fn=self._lay_out,
+            generator=torch.Generator(),
+        )
+
+    def _lay_out(self, sequences: list[Sequence[int]]) -> dict[str, Any]:
+        indices = [row for sequence in sequences for row in sequence]
+        labels = [torch.from_numpy(self._rows.row(index)[1]) for index in indices]
+        return {"labels": torch.cat(labels), "passes": self._layout.passes(sequences)}
+
+    def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
+        """One update's gradient: each pass adds its negative log-likelihood over the update's trained tokens."""
+        model.train()
+        self._trained_of_update = int((inputs["labels"] != IGNORED).sum())
+        self._tokens_of_update = len(inputs["labels"])
+        total = torch.zeros((), device=self.args.device)
+        for part in inputs["passes"]:
+            loss = self.pass_loss(model, part, self._trained_of_update)
+            self.accelerator.backward(loss)
+            total += loss.detach()
+        return total
+
+    def pass_loss(self, model: Any, part: dict[str, Any], trained_tokens: int) -> torch.Tensor:
+        """TRL's own loss of one pass, over `trained_tokens` of the whole."""
+        with self.compute_loss_context_manager(), self._head():
+            return self.compute_loss(
+                model, self._prepare_inputs(dict(part)), num_items_in_batch=torch.tensor(trained_tokens)
+            )
+
+    def _head(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._path.kind == "plain" else compact_head()
+
+    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
+        """Not counted: walking every parameter for it would cost more than a small model's step."""
+        return 0
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        """The last place before the optimizer's step: a number that is none must not reach the weights."""
+        norm = super()._get_grad_norm(model, grad_norm)
+        step = self.state.global_step + 1
+        loss, size = float(self._tr_loss), float(norm)
+        if not math.isfinite(loss):
+            raise not_finite("loss", step, loss)
+        if not math.isfinite(size):
+            raise not_finite("gradient", step, size)
+        return norm
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """One reading of the validation rows, under the run's own mask policy."""
+        started = time.perf_counter()
+        tokens = sum(count_trained(part) for part in self._course.validation)
+        loss = self.mean_loss(self._course.validation, tokens)
+        if not math.isfinite(loss):
+            raise not_finite("loss", self.state.global_step, loss)
+        self._events.emit(
+            "validation",
+            step=self.state.global_step,
+            loss=loss,
+            perplexity=math.exp(min(loss, 700.0)),
+            tokens=tokens,
+            seconds=round(time.perf_counter() - started, 4),
+        )
+        self.control.should_evaluate = False
+        self._boundary = time.perf_counter()
+        return {"eval_loss": loss}
+
+    def mean_loss(self, passes: Sequence[dict[str, Any]], tokens: int) -> float:
+        """The mean loss of some passes, without touching gradients, generators or training mode."""
+        mode = self.model.training
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                return sum(float(self.pass_loss(self.model, part, tokens)) for part in passes)
+        finally:
+            self.model.train(mode)
+            self._metrics["eval"].clear()
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """One metrics event an update. TRL's history of all of them is not kept: it would grow every snapshot."""
+        self.control.should_log = False
+        if "loss" not in logs:
+            return
+        now = time.perf_counter()
+        seconds, self._boundary = now - self._boundary, now
+        self._totals["tokens"] += self._tokens_of_update
+        self._totals["trained_tokens"] += self._trained_of_update
+        quality = {name: sum(found) / len(found) for name, found in self._metrics["train"].items() if found}
+        quality.pop("num_tokens", None)
+        self._metrics["train"].clear()
+        self._events.emit(
+            "metrics",
+            step=self.state.global_step,
+            values={
+                "loss": logs["loss"],
+                "learning_rate": logs["learning_rate"],
+                "grad_norm": float(logs["grad_norm"]),
+                "epoch": self.state.epoch,
+                "tokens": self._tokens_of_update,
+                "trained_tokens": self._trained_of_update,
+                "tokens_per_second": round(self._tokens_of_update / seconds, 2),
+                "step_seconds": round(seconds, 5),
+                **quality,
+                **peak_memory(self.args.device.type),
+            },
+        )
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """A snapshot of this boundary: all that a later attempt needs to go on to the same bytes."""
+        step = self.state.global_step
+        final = step >= self._course.total_steps
+        self._events.emit("stage", name="saving")
+        written = snapshots.write_snapshot(
+            self._attempt, step, self._fill, run=self._names["run"], attempt_id=self._names["attempt"]
+        )
+        self._events.emit(
+            "snapshot",
+            step=step,
+            folder=str(written.folder.relative_to(self._attempt)),
+            weights=True,
+            trainingState=True,
+            manifestSha256=written.manifest_sha256,
+            bytes=written.bytes,
+            final=final,
+            sync=True,
+        )
+        if not final:
+            self._events.emit("stage", name="training")
+        self._boundary = time.perf_counter()
+
+    def _fill(self, folder: Path) -> None:
+        write_adapter(self.model, folder, step=self.state.global_step, base_model=self._base_model)
+        torch.save(self.optimizer.state_dict(), folder / "optimizer.pt")
+        torch.save(self.lr_scheduler.state_dict(), folder / "scheduler.pt")
+        self._save_rng_state(str(folder))
+        self.state.save_to_json(str(folder / "trainer_state.json"))
+        (folder / "position.json").write_text(json.dumps({**self._names, **self.position()}, sort_keys=True))
+
+    def position(self) -> dict[str, Any]:
+        """Where in its data the run stands, and what the data was."""
+        return {
+            "step": self.state.global_step,
+            "sequences": len(self._sequences),
+            "rows": len(self._rows),
+            "per_update": self._updates.per_update,
+            **self._totals,
+        }
+
+    def restore_totals(self, position: dict[str, Any]) -> None:
+        """Go on counting from a snapshot's position."""
+        self._totals = {name: position[name] for name in self._totals}
+
+
+class _Sequences:
+    """What the data loader indexes: each item is the rows of one sequence."""
+
+    def __init__(self, sequences: Sequence[Sequence[int]]) -> None:
+        self._sequences = sequences
+
+    def __len__(self) -> int:
+        return len(self._sequences)
+
+    def __getitem__(self, index: int) -> Sequence[int]:
+        return self._sequences[index]
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
+
+
+def as_dataset(rows: TokenRows) -> Dataset:
+    """The rows as the ids and labels TRL takes, over the same memory."""
+    starts = pa.array(rows.starts)
+    columns = {
+        name: pa.LargeListArray.from_arrays(starts, pa.array(values))
+        for name, values in (("input_ids", rows.ids), ("labels", rows.labels))
+    }
+    return Dataset(pa.table(columns))
+
+
+def count_trained(part: dict[str, Any]) -> int:
+    """The trained tokens of one pass. Its first token has no label, so shifted and unshifted labels count alike."""
+    labels = part["labels"] if "labels" in part else part["shift_labels"]
+    return int((labels != IGNORED).sum())
+
+
+def write_adapter(model: PeftModel, folder: Path, *, step: int, base_model: dict[str, Any]) -> None:
+    """The adapter as PEFT stores one, over the base model by its public name; the same weights give the same bytes."""
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in get_peft_model_state_dict(model).items()}
+    for name, tensor in weights.items():
+        if not torch.isfinite(tensor).all():
+            raise not_finite("weights", step, name)
+    save_file(weights, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    names = {"base_model_name_or_path": base_model["repository"], "revision": base_model["revision"]}
+    config = {**model.peft_config["default"].to_dict(), **names, "inference_mode": True}
+    # Sets have no order, and a file that differs from run to run would hide a difference that matters.
+    plain = {key: sorted(value) if isinstance(value, (set, frozenset)) else value for key, value in config.items()}
+    (folder / "adapter_config.json").write_text(json.dumps(plain, indent=2, sort_keys=True, default=str))
+
+
+def not_finite(what: str, step: int, value: Any) -> JobFailure:
+    """Training has left the numbers: the run ends here, before they reach a model."""
+    return JobFailure(
+        f"non_finite_{what}",
+        f"The {what} of update {step} {'are' if what == 'weights' else 'is'} not finite ({value}).",
+        hint="Lower optimizer.learningRate, raise scheduler.warmupRatio, or look at the rows of this update.",
+        step=step,
+    )
+
+
+def trainer_arguments(
+    config: dict[str, Any], *, output: Path, total_steps: int, updates_per_epoch: int, device: str
+) -> SFTConfig:
+    """Every setting of TRL and transformers that a run relies on, stated."""
+    hyper, cuda = config["hyperparams"], device == "cuda"
+    training, optimizer, scheduler = hyper["training"], hyper["optimizer"], hyper["scheduler"]
+    return SFTConfig(
+        output_dir=str(output),
+        # One batch is one update, laid out as passes by us; see SupervisedTrainer.
+        per_device_train_batch_size=training["microBatchPerGpu"] * training["gradientAccumulation"],
+        gradient_accumulation_steps=1,
+        average_tokens_across_devices=True,
+        max_steps=total_steps,
+        num_train_epochs=-(-total_steps // updates_per_epoch),
+        learning_rate=optimizer["learningRate"],
+        weight_decay=optimizer["weightDecay"],
+        max_grad_norm=optimizer["maxGradNorm"],
+        optim="adamw_torch_fused",
+        adam_beta1=0.9,
+        adam_beta2=0.999,
+        adam_epsilon=1e-8,
+        **schedule(scheduler, total_steps),
+        seed=training["seed"],
+        data_seed=training["seed"],
+        use_cpu=not cuda,
+        bf16=cuda,
+        fp16=False,
+        tf32=False if cuda else None,
+        gradient_checkpointing=config["model"]["gradientCheckpointing"],
+        gradient_checkpointing_kwargs={"use_reentrant": False},
+        use_liger_kernel=cuda and liger_usable(),
+        loss_type="nll",
+        label_smoothing_factor=0.0,
+        max_length=None,
+        packing=False,
+        padding_free=False,
+        dataset_kwargs={"skip_prepare_dataset": True},
+        assistant_only_loss=False,
+        completion_only_loss=False,
+        remove_unused_columns=False,
+        dataloader_num_workers=0,
+        dataloader_pin_memory=False,
+        shuffle_dataset=False,
+        logging_strategy="steps",
+        logging_steps=1,
+        logging_first_step=False,
+        logging_nan_inf_filter=False,
+        eval_strategy="no",
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        push_to_hub=False,
+        ignore_data_skip=False,
+        full_determinism=False,
+        activation_offloading=False,
+    )
+
+
+def schedule(scheduler: dict[str, Any], total_steps: int) -> dict[str, Any]:
+    """The learning rate's course in transformers' words. The rise takes its share of all updates, rounded up."""
+    floor = scheduler["minLearningRateRatio"]
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {
+        "linear": ("linear", {}),
+        "constant": ("constant_with_warmup", {}),
+        "cosine": ("cosine_with_min_lr", {"min_lr_rate": floor}) if floor else ("cosine", {}),
+    }
+    name, extra = kinds[scheduler["kind"]]
+    warmup = math.ceil(scheduler["warmupRatio"] * total_steps)
+    return {"lr_scheduler_type": name, "lr_scheduler_kwargs": extra, "warmup_steps": warmup}
+
+
+def liger_usable() -> bool:
+    """Whether Liger's layer kernels can run: the package alone says yes without Triton, and fails later."""
+    try:
+        import liger_kernel.transformers  # noqa: F401
+        import triton  # noqa: F401
+    except ImportError:
+        return False
+    return torch.cuda.is_available()

@@ -1,0 +1,1 @@
+"""The server's half of the job seam: rendering plans and reading events, without Django and without torch."""

@@ -1,0 +1,207 @@
+"""plan.json: what each entry of the job is told. Pure: values in, a dictionary out, every setting stated.
+
+A work kind gives the body of its entry; `complete` adds who and where, and refuses a plan that leaves something out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+VERSION = 1
+UNWATCHED_SECONDS = 600
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A piece of a plan: a field that nobody knows is an error, not a silent setting."""
+
+
+class Subject(Part, frozen=True, kw_only=True):
+    """What the job is for: `run`, `evaluation`, `trial` or `preparation`, and its ID."""
+
+    kind: str
+    id: str
+
+
+class DevicePart(Part, frozen=True, kw_only=True):
+    """Where the job computes: the CPU, or the GPUs with these UUIDs."""
+
+    kind: Literal["cpu", "cuda"]
+    uuids: list[str] = []
+
+
+class BaseModelPart(Part, frozen=True, kw_only=True):
+    """A prepared base model: its folder, and the names that go into what is written about it."""
+
+    folder: str
+    revision: str
+    repository: str
+    chat_template_sha256: str | None = None
+
+
+class RowsPart(Part, frozen=True, kw_only=True):
+    """A dataset as files of chat rows, in order."""
+
+    files: list[str]
+    content_hash: str | None = None
+    num_examples: int | None = None
+    name: str | None = None
+
+
+class ResumePart(Part, frozen=True, kw_only=True):
+    """The snapshot a run goes on from, and the digest its manifest had when it was recorded."""
+
+    folder: str
+    step: int
+    manifest_sha256: str | None = None
+
+
+class Plan(Part, frozen=True, kw_only=True):
+    """What every plan states."""
+
+    version: int = VERSION
+    entry: str
+    attempt: str
+    subject: Subject
+    threads: int
+    device: DevicePart
+    unwatched_seconds: float = UNWATCHED_SECONDS
+
+
+class SftPlan(Plan, frozen=True, kw_only=True):
+    """Supervised fine-tuning: the resolved configuration as the descriptor names it, every field present."""
+
+    base_model: BaseModelPart
+    dataset: RowsPart
+    config: dict[str, Any]
+    execution: dict[str, Any]
+    validation: RowsPart | None = None
+    total_steps: int | None = None
+    resume: ResumePart | None = None
+    first_attempt: bool = True
+    strict: bool = False
+
+
+class EvaluateRows(Part, frozen=True, kw_only=True):
+    """The rows to answer: files, or given in the plan."""
+
+    files: list[str] = []
+    inline: list[dict[str, Any]] = []
+
+
+class System(Part, frozen=True, kw_only=True):
+    """One thing that answers: the base model (no adapter) or an adapter over it."""
+
+    name: str
+    adapter: str | None = None
+
+
+class EvaluatePlan(Plan, frozen=True, kw_only=True):
+    """Answering rows greedily: an evaluation has one system, a trial several side by side."""
+
+    base_model: BaseModelPart
+    rows: EvaluateRows
+    systems: list[System]
+    max_new_tokens: int = 512
+    max_prompt_tokens: int | None = None
+    skip_positions: list[int] = []
+    merge: bool = True
+    batch_size: int | None = None
+
+
+class PreparePlan(Plan, frozen=True, kw_only=True):
+    """Making a base model's folder from its source; `catalog` holds what the catalog states about it."""
+
+    source: dict[str, Any]
+    catalog: dict[str, Any]
+    out: str
+    token_env: str = "HF_TOKEN"
+
+
+PLAN_TYPES: dict[str, type[Plan]] = {"sft": SftPlan, "evaluate": EvaluatePlan, "prepare": PreparePlan}
+
+
+class PlanIncomplete(ValueError):
+    """A work kind rendered a plan that its entry cannot run: names the field."""
+
+
+def complete(
+    body: Mapping[str, Any],
+    *,
+    attempt: str,
+    subject: Mapping[str, str],
+    threads: int,
+    device: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The whole plan for one attempt from the body of its work kind; raises PlanIncomplete."""
+    known = PLAN_TYPES.get(str(body.get("entry")))
+    if known is None:
+        raise PlanIncomplete(f"A plan's entry is one of {', '.join(PLAN_TYPES)}, not {body.get('entry')!r}.")
+    whole = {**body, "attempt": attempt, "subject": dict(subject), "threads": threads, "device": dict(device)}
+    try:
+        plan = msgspec.convert(whole, known)
+    except msgspec.ValidationError as error:
+        raise PlanIncomplete(f"The {body['entry']} plan is not complete: {error}") from error
+    rendered: dict[str, Any] = msgspec.to_builtins(plan)
+    return rendered
+
+
+def sft_plan(
+    *,
+    base_model: Mapping[str, Any],
+    dataset: Mapping[str, Any],
+    config: Mapping[str, Any],
+    execution: Mapping[str, Any],
+    validation: Mapping[str, Any] | None = None,
+    total_steps: int | None = None,
+    resume: Mapping[str, Any] | None = None,
+    first_attempt: bool = True,
+    strict: bool = False,
+) -> dict[str, Any]:
+    """The body of a supervised run's plan."""
+    return {
+        "entry": "sft",
+        "base_model": dict(base_model),
+        "dataset": dict(dataset),
+        "validation": dict(validation) if validation else None,
+        "config": dict(config),
+        "execution": dict(execution),
+        "total_steps": total_steps,
+        "resume": dict(resume) if resume else None,
+        "first_attempt": first_attempt,
+        "strict": strict,
+    }
+
+
+def evaluate_plan(
+    *,
+    base_model: Mapping[str, Any],
+    files: Sequence[str] = (),
+    inline: Sequence[Mapping[str, Any]] = (),
+    systems: Sequence[Mapping[str, Any]],
+    max_new_tokens: int = 512,
+    max_prompt_tokens: int | None = None,
+    skip_positions: Sequence[int] = (),
+) -> dict[str, Any]:
+    """The body of an evaluation's or a trial's plan; each system is `{name, adapter}`, the base has adapter None."""
+    return {
+        "entry": "evaluate",
+        "base_model": dict(base_model),
+        "rows": {"files": list(files), "inline": [dict(row) for row in inline]},
+        "systems": [dict(system) for system in systems],
+        "max_new_tokens": max_new_tokens,
+        "max_prompt_tokens": max_prompt_tokens,
+        "skip_positions": list(skip_positions),
+    }
+
+
+def prepare_plan(
+    *, source: Mapping[str, Any], catalog: Mapping[str, Any], out: str, token_env: str = "HF_TOKEN"
+) -> dict[str, Any]:
+    """The body of a base model's preparation.
+
+    `source` is `{kind: wheel, package, version, file, cache}`, `{kind: hub, repository, revision, cache}` or
+    `{kind: folder, path}`. `catalog` may state `special_tokens`, `chat_template_sha256`, `context_length`,
+    `parameters` and `revision`; what it does not state is not checked.
+    """
+    return {"entry": "prepare", "source": dict(source), "catalog": dict(catalog), "out": out, "token_env": token_env}

@@ -1,0 +1,46 @@
+"""Fixtures of the engine tests: a tiny model with its own tokenizer, a few rows, and a plan around them."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["HF_HUB_OFFLINE"] = "1"
+CHILD_ROOT = Path(__file__).resolve().parents[2] / "gpu_worker" / "child"
+sys.path.insert(0, str(CHILD_ROOT))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import pytest  # noqa: E402
+import tiny  # noqa: E402
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def base_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama of two layers with a tokenizer of a few hundred entries and a chat template."""
+    return tiny.make_base_model(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="session")
+def tokenizer(base_model: Path):
+    """The tiny model's tokenizer."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(base_model)
+
+
+@pytest.fixture
+def write_rows(tmp_path: Path):
+    """Writes rows as a chat file and returns its path."""
+
+    def write(rows: list[dict], name: str = "train.jsonl") -> Path:
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    return write

@@ -1,0 +1,45 @@
+"""The row rule on the job's side of the seam."""
+
+import json
+from pathlib import Path
+
+import pytest
+from optimize_child.rows import LineRefused, check_row, messages_of, read_row, tools_of
+
+CASES = json.loads((Path(__file__).resolve().parents[1] / "row_cases.json").read_text())
+
+
+def refusals(line: bytes) -> list:
+    try:
+        return check_row(read_row(line))
+    except LineRefused as error:
+        return [error.problem]
+
+
+@pytest.mark.requirement("R314", "R315", "R316", "R324")
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_a_row_is_judged_as_the_shared_table_says(case):
+    found = refusals(case["line"].encode())
+    assert [(problem.path, problem.code) for problem in found] == [(p["path"], p["code"]) for p in case["problems"]]
+    for problem, expected in zip(found, case["problems"], strict=True):
+        assert problem.message == expected.get("message", problem.message)
+
+
+def test_a_line_that_is_no_utf8_is_refused():
+    assert refusals(b'{"messages": "\xff"}')[0].code == "not_utf8"
+
+
+@pytest.mark.requirement("R322")
+def test_arguments_written_as_a_string_become_the_object_they_hold():
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": [1, {"y": null}]}'}}
+    plain = messages_of({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    assert plain[0]["tool_calls"][0]["function"]["arguments"] == {"x": [1, {"y": None}]}
+    assert plain[0]["content"] == ""
+
+
+@pytest.mark.requirement("R321", "R323")
+def test_tools_are_read_as_the_row_writes_them_and_none_stays_none():
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"b": 1, "a": 2}}, "strict": True}
+    assert tools_of({"tools": [tool]}) == [tool]
+    assert tools_of({"messages": []}) is None
+    assert tools_of({"tools": []}) is None
