@@ -47,6 +47,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "optimize_site.kernel.middleware.SignedInOnly",
     "optimize_site.kernel.middleware.ContentSecurityPolicy",
+    "optimize_site.kernel.refusals.RefusalPages",
 ]
 ROOT_URLCONF = "optimize_site.urls"
 ASGI_APPLICATION = "optimize_site.asgi.application"

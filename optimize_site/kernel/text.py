@@ -1,0 +1,12 @@
+"""Text from outside, made safe to print: no terminal escapes, no control characters, no reordering marks."""
+
+import re
+
+ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """The text without terminal escapes and control characters; a progress line keeps only its last state."""
+    lines = ESCAPES.sub("", text).replace("\r\n", "\n").split("\n")
+    return "\n".join(CONTROLS.sub("", line.rstrip("\r").rpartition("\r")[2]) for line in lines)

@@ -1,0 +1,84 @@
+"""The box's words for what machines call otherwise: phases and terms of the field."""
+
+from typing import NamedTuple
+
+
+class Word(NamedTuple):
+    """How a state is shown: a word, an icon beside it, and the tone both are in."""
+
+    text: str
+    icon: str
+    tone: str
+
+
+WAITING, BUSY = ("clock", "soft"), ("spin", "busy")
+STATES = {
+    "RESOLVING_DATASET": Word("Reading the dataset", *BUSY),
+    "AWAITING_BASE_MODEL": Word("Waiting for the base model", *WAITING),
+    "DEPLOYING_GRADER": Word("Starting the grader", *BUSY),
+    "AWAITING_GRADER": Word("Waiting for the grader", *WAITING),
+    "AWAITING_CAPACITY": Word("Waiting for a device", *WAITING),
+    "STARTING_JOB": Word("Starting", *BUSY),
+    "QUEUED": Word("Starting", *BUSY),
+    "PREPARING": Word("Preparing", *BUSY),
+    "TRAINING": Word("Training", *BUSY),
+    "PAUSING": Word("Pausing", *BUSY),
+    "PAUSED": Word("Paused", "stop", "warn"),
+    "RECORDING": Word("Recording the model", *BUSY),
+    "CLEANING_UP": Word("Cleaning up", *BUSY),
+    "RUNNING": Word("Answering", *BUSY),
+    "SCORING": Word("Scoring", *BUSY),
+    "COMPLETED": Word("Completed", "check", "good"),
+    "FAILED": Word("Failed", "cross", "bad"),
+    "CANCELLED": Word("Cancelled", "stop", "soft"),
+    "NOT_SELECTED": Word("Not chosen", "circle", "soft"),
+    "PENDING": Word("Reading the repository", *BUSY),
+    "FETCHING": Word("Fetching", *BUSY),
+    "READY": Word("Ready", "check", "good"),
+    "AVAILABLE": Word("Available", "circle", "soft"),
+    "UNSUPPORTED": Word("Not supported", "cross", "bad"),
+    "UNAVAILABLE": Word("Not available", "alert", "warn"),
+    "WITHDRAWN": Word("Withdrawn", "stop", "soft"),
+}
+
+TERMS = {
+    "base model": "The ready-made model that training starts from. Training leaves it as it is and learns a small "
+                  "adapter beside it.",
+    "adapter": "The small file of weights that a run learns. Put on top of its base model it is your model.",
+    "workload": "One task you want a model for, with the data and the grader that judge every candidate alike.",
+    "champion": "The model this workload points to as its best. Promoting moves it.",
+    "candidate": "A trained model that might become the champion.",
+    "configuration": "Everything that shapes the trained model. Two runs with one configuration hash and base model "
+                     "follow the same recipe.",
+    "confidence interval": "Where the score would lie in 95 of 100 such sets of rows. Few rows make it wide.",
+    "exact match": "The share of rows in which every field was right.",
+    "loss": "How surprised the model is by the right answers. Lower is better; falling means learning.",
+    "perplexity": "The loss as a number of equally likely next tokens. 1 would be certainty.",
+    "validation loss": "The loss on rows the run never trains on. If it rises while the training loss falls, the run "
+                       "is memorising.",
+    "learning rate": "How far each update moves the adapter's weights.",
+    "gradient norm": "How hard the last update pulled. Sudden spikes are worth a look.",
+    "LoRA rank": "The width of the adapter. More can learn more, and needs more memory.",
+    "LoRA alpha": "The scale of the adapter's effect. Twice the rank is usual.",
+    "epoch": "One pass over all training rows.",
+    "gradient accumulation": "How many passes are added up before the weights are updated once.",
+    "micro batch": "How many rows go through the model at once.",
+    "warm-up": "The first share of the run, in which the learning rate rises from zero.",
+    "sequence length": "The longest row, in tokens, that the run trains on.",
+    "token": "A piece of text, about four characters of English.",
+    "packing": "Putting several short rows into one sequence. The rows do not see each other.",
+    "gradient checkpointing": "Recomputing parts of the model instead of keeping them: less memory, slower.",
+    "snapshot": "A complete save of a run at one update, from which it can go on.",
+    "unscored": "Rows for which the grader gave no verdict. They are left out of the mean, never counted as zero.",
+    "grader": "What compares an answer with the expected one and gives it a score between 0 and 1.",
+    "data fit": "How the rows fit the run: how many are too long, how many tokens are trained, how much is padding.",
+    "device": "What a job runs on: a GPU, or the processors of the box.",
+    "paired difference": "The difference of the two models row by row, which is steadier than comparing two means.",
+    "trained tokens": "Only the assistant's answer is learned; the rest of the row is context.",
+}
+
+
+def state_word(state: str) -> Word:
+    """How a phase or status is shown; an unknown one is shown as it is written, in sentence case."""
+    known = STATES.get(state.upper().replace("-", "_"))
+    return known or Word(state.replace("_", " ").replace("-", " ").capitalize(), "circle", "soft")

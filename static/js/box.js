@@ -1,0 +1,78 @@
+// What every page does in the browser: find, theme, copy, confirm, times that stay true, and saying when the box is gone.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+
+  // "/" focuses the search unless somebody is typing.
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, textarea, select, [contenteditable]");
+    if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    document.getElementById("find")?.focus();
+  });
+
+  // The theme is kept in a cookie, so that the server can send the page in it.
+  const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const setTheme = () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    document.cookie = `theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=lax`;
+    document.dispatchEvent(new CustomEvent("themechange"));
+  };
+
+  const copy = async (button) => {
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+    } catch {
+      return;
+    }
+    const label = button.getAttribute("aria-label");
+    button.classList.add("done");
+    button.setAttribute("aria-label", "Copied");
+    setTimeout(() => { button.classList.remove("done"); button.setAttribute("aria-label", label); }, 1500);
+  };
+
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-theme-toggle]")) setTheme();
+    const button = event.target.closest("[data-copy]");
+    if (button) copy(button);
+  });
+
+  // A question before something that cannot be undone, in a dialog of the page instead of the browser's.
+  document.addEventListener("htmx:confirm", (event) => {
+    if (!event.detail.question) return;
+    event.preventDefault();
+    const dialog = document.querySelector("[data-ask]");
+    dialog.querySelector("p").textContent = event.detail.question;
+    dialog.onclick = (click) => {
+      const answer = click.target.closest("button")?.value;
+      if (!answer) return;
+      dialog.close();
+      if (answer === "yes") event.detail.issueRequest(true);
+    };
+    dialog.showModal();
+  });
+
+  // Relative times age while the page stays open.
+  const words = (seconds) => {
+    const ahead = seconds < 0, s = Math.abs(seconds);
+    if (s < 45) return ahead ? "in a moment" : "just now";
+    const [n, unit] = s < 3600 ? [Math.max(1, Math.round(s / 60)), "m"] : s < 86400 ? [Math.floor(s / 3600), "h"] : [Math.floor(s / 86400), "d"];
+    return ahead ? `in ${n}${unit}` : `${n}${unit} ago`;
+  };
+  const age = () => document.querySelectorAll("time[data-relative]").forEach((time) => {
+    time.textContent = words((Date.now() - Date.parse(time.dateTime)) / 1000);
+  });
+  setInterval(age, 20000);
+
+  // Say when requests fail for want of an answer, and take it back with the first that succeeds.
+  const lost = (is) => { document.querySelector("[data-lost]").hidden = !is; };
+  document.addEventListener("htmx:sendError", () => lost(true));
+  document.addEventListener("htmx:afterRequest", (event) => { if (event.detail.xhr?.status) lost(false); });
+
+  // Wide tables can be scrolled by keyboard too.
+  const reachable = (where) => where.querySelectorAll(".scroll, .log, .strip, .tabs").forEach((box) => {
+    if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) box.tabIndex = 0;
+  });
+  document.addEventListener("htmx:load", (event) => reachable(event.detail.elt));
+  window.addEventListener("load", () => reachable(document));
+})();
