@@ -107,7 +107,7 @@ def _messages_missing(row: Row) -> Problem:
 OTHER_SHAPES: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"chosen", "rejected"}), "This is a preference pair; this box trains chat rows."),
     (frozenset({"prompt", "completion"}), "Write the prompt as a user message and the completion as an assistant one."),
-    (frozenset({"instruction", "output"}), "Write the instruction as a user message and the output as an assistant one."),
+    (frozenset({"instruction", "output"}), "Write the instruction as a user message, the output as an assistant one."),
     (frozenset({"conversations"}), "Rename conversations to messages; from and value are role and content; human and "
                                    "gpt are user and assistant."),
     (frozenset({"input_ids"}), "These are token rows; this box trains chat rows."),

@@ -104,10 +104,11 @@ def test_every_code_has_an_example():
     assert used - {"not_json", "duplicate_key", "not_a_number"} <= EXAMPLES.keys()
 
 
-VALUES = st.recursive(st.none() | st.booleans() | st.integers(-2**53, 2**53) | st.floats(allow_nan=False, allow_infinity=False)
-                      | st.text(max_size=8), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
-                          st.sampled_from(["a", "b", "a:", "messages", "role", ""]) | st.text(max_size=3), inner,
-                          max_size=4), max_leaves=12)
+SCALARS = (st.none() | st.booleans() | st.integers(-2**53, 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+           | st.text(max_size=8))
+KEYS = st.sampled_from(["a", "b", "a:", "messages", "role", ""]) | st.text(max_size=3)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+                      max_leaves=12)
 
 
 def has_repeated_key(line: str) -> bool:
