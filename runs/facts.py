@@ -1,0 +1,83 @@
+"""What a descriptor is resolved against: plain values looked up beforehand, so that resolving stays pure."""
+
+from dataclasses import dataclass, field
+
+from optimize_site.kernel.catalog import BaseModelEntry, Catalog
+from optimize_site.kernel.errors import Problem
+
+
+@dataclass(frozen=True)
+class WorkloadFacts:
+    """The workload a run belongs to."""
+
+    id: str
+    name: str
+    namespace: str
+    grader: str = ""
+    is_archived: bool = False
+    is_namespace_archived: bool = False
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """A registered dataset version, and how the descriptor named it."""
+
+    stated: str
+    reference: str
+    version_id: str
+    content_hash: str
+    num_examples: int
+    format: str = "chat-jsonl-v1"
+    num_images: int = 0
+
+    def reference_document(self) -> dict[str, object]:
+        """What the run keeps beside its configuration."""
+        return {"stated": self.stated, "reference": self.reference, "versionId": self.version_id,
+                "contentHash": self.content_hash, "numExamples": self.num_examples}
+
+
+@dataclass(frozen=True)
+class BaseModelFacts:
+    """An allowed base model, and what selecting it found; `phase` is empty while nobody selected it."""
+
+    entry: BaseModelEntry
+    phase: str = ""
+    entry_id: str = ""
+    revision: str = ""
+    context_length: int | None = None
+    is_selected: bool = False
+    failure: str = ""
+
+    @property
+    def limit(self) -> int | None:
+        """The longest sequence the model takes, where it is known."""
+        return self.context_length or self.entry.context_length
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """The present devices of one profile."""
+
+    profile: str
+    kind: str
+    count: int
+    host_memory_gib: float | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything looked up for one descriptor. What could not be found is None, and `problems` says why."""
+
+    catalog: Catalog
+    workload: WorkloadFacts | None = None
+    base_model: BaseModelFacts | None = None
+    dataset: DatasetFacts | None = None
+    validation: DatasetFacts | None = None
+    devices: tuple[DeviceFacts, ...] = ()
+    allowed_engines: tuple[str, ...] = ("trl",)
+    strict_envelopes: bool = False
+    problems: tuple[Problem, ...] = field(default_factory=tuple)
+
+    def device(self, profile: str) -> DeviceFacts | None:
+        """The present devices of a profile."""
+        return next((found for found in self.devices if found.profile == profile), None)
