@@ -1,6 +1,6 @@
-"""What can go wrong with names and versions."""
+"""What can go wrong with names, versions, models and workloads."""
 
-from optimize_site.kernel.errors import InvalidInput, NotFound, Refused
+from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, Refused
 
 
 class InvalidReference(InvalidInput):
@@ -17,3 +17,39 @@ class AmbiguousName(NotFound):
 
 class ReservedAlias(Refused):
     code = "reserved_alias"
+
+
+class MalformedName(Refused):
+    code = "malformed_name"
+
+
+class WorkloadExists(Conflict):
+    code = "workload_exists"
+
+
+class NamespaceTaken(Conflict):
+    code = "namespace_taken"
+
+
+class NamespaceArchived(Conflict):
+    code = "namespace_archived"
+
+
+class NotABaseModel(Refused):
+    code = "not_a_base_model"
+
+
+class UnsetReference(NotFound):
+    code = "unset_reference"
+
+
+class NoAdapter(Refused):
+    code = "no_adapter"
+
+
+class MalformedDescriptor(Refused):
+    code = "malformed_descriptor"
+
+
+class AdapterIncomplete(Refused):
+    code = "adapter_incomplete"

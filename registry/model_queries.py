@@ -5,10 +5,10 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from optimize_site.kernel.errors import NotFound
-from optimize_site.kernel.ids import HEX, SHOWN, find_by_prefix
+from optimize_site.kernel.ids import SHOWN
+from registry.errors import NoAdapter
 from registry.models import Artifact, Version, Workload
-from registry.version_queries import find_version
+from registry.queries import find_version, resolve_version
 
 BASE, ADAPTER, WEIGHTS = "BASE", "ADAPTER", "WEIGHTS"
 
@@ -41,34 +41,25 @@ def list_model_versions() -> QuerySet[Version]:
             .order_by("-created_at", "-number"))
 
 
-def list_models(*, namespace: str = "") -> QuerySet[Artifact]:
-    """Named models, newest first; of one namespace, or of all that are not archived."""
-    named = Artifact.objects.filter(kind=Artifact.Kind.MODEL).select_related("namespace")
-    models = named.order_by("-created_at", "name")
-    return models.filter(namespace=namespace) if namespace else models.filter(namespace__archived_at=None)
-
-
 def find_model(text: str, namespace: str = "") -> Version | None:
     """The model version that `text` names: a model ID or its prefix, `NS/NAME[:vN|:ALIAS]`, `NS/NAME@sha256:…`, a base
     model's repository, or a bare name in `namespace`. None where there is none; raises AmbiguousPrefix.
     """
-    text = text.strip()
-    if HEX.fullmatch(text) is not None and len(text) >= 4:
-        try:
-            return find_by_prefix(list_model_versions(), text, noun="model")
-        except NotFound as error:
-            if error.code != "not_found":
-                raise
-    return find_version(text, kind=Artifact.Kind.MODEL, namespace=namespace)
+    return find_version(Artifact.Kind.MODEL, text, namespace=namespace)
 
 
 def get_model(text: str, namespace: str = "") -> Version:
-    """The model version that `text` names. Raises NotFound."""
-    found = find_model(text, namespace)
-    if found is None:
-        raise NotFound(f"There is no model {text!r}.", code="unknown_model",
-                       hint="`registry models list` shows the names, `base-models list` the base models.")
-    return found
+    """The model version that `text` names. Raises UnknownVersion, AmbiguousName, AmbiguousPrefix, InvalidReference."""
+    return resolve_version(Artifact.Kind.MODEL, text, namespace=namespace)
+
+
+def get_adapter(text: str) -> Version:
+    """The trained model that `text` names. Raises NotFound, or NoAdapter for a base model."""
+    version = get_model(text)
+    if not version.objects_listing:
+        raise NoAdapter(f"{version.reference} is the base model itself; it has no adapter.",
+                        hint="Name a model that a run trained.")
+    return version
 
 
 def workload_of(version: Version) -> Workload | None:

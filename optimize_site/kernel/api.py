@@ -39,12 +39,13 @@ class BrowserAuth(SessionAuth):
 AUTH = [TokenAuth(), BrowserAuth()]
 
 
-def page(rows: QuerySet[Any], name: str, render: Callable[[Any], dict[str, Any]], *, limit: int = DEFAULT_LIMIT,
-         offset: int = 0) -> dict[str, Any]:
+def page(rows: QuerySet[Any] | list[Any], name: str, render: Callable[[Any], dict[str, Any]], *,
+         limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
     """One page of a list: `{name: [...], "total", "limit", "offset"}`. Raises InvalidInput outside 1..100."""
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit is {limit}; it must be between 1 and {MAX_LIMIT}.", code="invalid_limit")
     if offset < 0:
         raise InvalidInput(f"offset is {offset}; it must not be negative.", code="invalid_offset")
-    return {name: [render(row) for row in rows[offset:offset + limit]], "total": rows.count(), "limit": limit,
+    total = len(rows) if isinstance(rows, list) else rows.count()
+    return {name: [render(row) for row in rows[offset:offset + limit]], "total": total, "limit": limit,
             "offset": offset}

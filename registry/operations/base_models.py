@@ -1,5 +1,7 @@
 """Selecting base models, and the control step that looks after the prepared ones."""
 
+from typing import Any
+
 from django.db import transaction
 from django.utils import timezone
 
@@ -44,7 +46,8 @@ def _row_of(repository: str) -> BaseModel:
 def _take_up(row: BaseModel, state: BaseModelState, actor: Actor) -> None:
     """READY at once where the pinned commit still lies here, else into the queue."""
     now = timezone.now()
-    chosen = {"selected_by": actor.name, "selected_at": now, "failure_code": "", "failure_reason": "", "progress": {}}
+    chosen: dict[str, Any] = {"selected_by": actor.name, "selected_at": now, "failure_code": "", "failure_reason": "",
+                              "progress": {}}
     pinned = state.entry.revision if state.entry is not None else ""
     if row.phase == phases.DESELECTED and _is_on_disk(row) and pinned in {None, "", row.revision}:
         move(row, phases.READY, phases=phases.PHASES, actor=actor, reason="its weights are still here", **chosen)

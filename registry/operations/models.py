@@ -5,20 +5,18 @@ from typing import Any
 
 from django.db import transaction
 
-from optimize_site.kernel import events
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.blobs import put_file
-from optimize_site.kernel.errors import Refused
-from optimize_site.kernel.hashing import sha256_json
+from registry.base_model_queries import get_base_model
+from registry.errors import AdapterIncomplete, MalformedDescriptor
 from registry.model_queries import ADAPTER, BASE
-from registry.models import Artifact, BaseModel, Namespace, Version, Workload
+from registry.models import Artifact, BaseModel, Version, Workload
+from registry.operations.artifacts import NewVersion, register_version
+from registry.operations.model_aliases import set_model_alias
 
+EXAMPLE = 'Example: {"servingModel": {"variant": "BASE", "baseModel": "Qwen/Qwen3-0.6B"}}'
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 FORMATS = {BASE: "base-model", ADAPTER: "peft-lora"}
-
-
-class AdapterIncomplete(Refused):
-    code = "adapter_incomplete"
 
 
 @transaction.atomic
@@ -28,10 +26,11 @@ def register_base_model(row: BaseModel, *, actor: Actor) -> Version:
     The same commit is the same version.
     """
     serving = {"variant": BASE, "baseModel": row.repository, "revision": row.revision}
-    return _append_version(
-        reference_name(row.repository), {"servingModel": serving}, actor=actor, producer=("base_model", row.pk),
-        lineage={"baseRevision": row.revision, "chatTemplateSha256": row.facts.get("chatTemplateSha256", ""),
-                 "files": row.facts.get("files", [])})
+    lineage = {"baseRevision": row.revision, "chatTemplateSha256": row.facts.get("chatTemplateSha256", ""),
+               "files": row.facts.get("files", [])}
+    new = NewVersion(FORMATS[BASE], descriptor={"servingModel": serving}, lineage=lineage,
+                     produced_by_kind="base_model", produced_by_id=row.pk)
+    return register_version(Artifact.Kind.MODEL, reference_name(row.repository), new, actor=actor)[0]
 
 
 @transaction.atomic
@@ -49,8 +48,46 @@ def register_run_model(*, workload: Workload, base_model: str, base_revision: st
         {"kind": "model/base", "reference": base_version.reference, "modelId": base_version.pk}]
     facts = lineage | {"run": run_id, "step": step, "baseRevision": base_revision, "workload": workload.pk,
                        "parents": parents}
-    return _append_version(f"{workload.namespace_id}/{name or default_name(base_model)}", {"servingModel": serving},
-                           objects=objects, lineage=facts, producer=("run", run_id), actor=actor)
+    new = NewVersion(FORMATS[ADAPTER], objects, descriptor={"servingModel": serving}, lineage=facts,
+                     produced_by_kind="run", produced_by_id=run_id)
+    reference = f"{workload.namespace_id}/{name or default_name(base_model)}"
+    return register_version(Artifact.Kind.MODEL, reference, new, actor=actor)[0]
+
+
+@transaction.atomic
+def register_descriptor(reference: str, descriptor: dict[str, Any], *, alias: str = "", actor: Actor) -> Version:
+    """Register a base model under a name of one's own, from `{"servingModel": {"variant": "BASE", "baseModel": …}}`.
+
+    Without a revision it is pinned to the commit that was prepared here, or that the catalog states. Raises
+    InvalidReference, MalformedDescriptor, NotFound.
+    """
+    serving = _base_serving(descriptor)
+    state = get_base_model(str(serving["baseModel"]))
+    revision = str(serving.get("revision") or state.revision)
+    if not revision:
+        raise MalformedDescriptor(f"The commit of {state.repository} is not known here.",
+                                  hint=f"State `revision`, or run `base-models select {state.repository}` first.")
+    pinned = {"variant": BASE, "baseModel": state.repository, "revision": revision}
+    facts = {"baseRevision": revision, "chatTemplateSha256": state.chat_template_sha256}
+    new = NewVersion(FORMATS[BASE], descriptor={"servingModel": pinned}, lineage=facts)
+    version = register_version(Artifact.Kind.MODEL, reference, new, actor=actor)[0]
+    if alias:
+        set_model_alias(version.artifact, alias, version, actor=actor)
+    return version
+
+
+def _base_serving(descriptor: dict[str, Any]) -> dict[str, Any]:
+    serving = descriptor.get("servingModel")
+    if set(descriptor) != {"servingModel"} or not isinstance(serving, dict):
+        raise MalformedDescriptor("A model descriptor holds `servingModel` and nothing else.", hint=EXAMPLE)
+    if serving.get("variant") != BASE:
+        raise MalformedDescriptor(f"The variant {serving.get('variant')!r} cannot be registered from a descriptor.",
+                                  hint=f"A run registers its adapter itself. {EXAMPLE}")
+    unknown = sorted(set(serving) - {"variant", "baseModel", "revision"})
+    if unknown or not isinstance(serving.get("baseModel"), str):
+        raise MalformedDescriptor(f"servingModel has unknown fields: {', '.join(unknown)}." if unknown else
+                                  "servingModel.baseModel must name a repository.", hint=EXAMPLE)
+    return serving
 
 
 def reference_name(repository: str) -> str:
@@ -64,46 +101,9 @@ def default_name(repository: str) -> str:
     return repository.lower().rpartition("/")[2]
 
 
-@transaction.atomic
-def annotate_model(version: Version, *, description: str | None, actor: Actor) -> Version:
-    """Set the note on a model version; an empty text clears it, None leaves it. Its identity stays."""
-    actor.require("operator")
-    if description is not None and description != version.description:
-        Version.objects.filter(pk=version.pk).update(description=description)
-        events.record("model", version.pk, "model.annotated", actor=actor, data={"description": description})
-        version.refresh_from_db()
-    return version
-
-
 def _keep(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
     if not path.is_file():
         raise AdapterIncomplete(f"The adapter has no {name}.", hint="The run's last snapshot is incomplete.")
     blob = put_file(path)
     return {"path": name, "sha256": blob.sha256, "bytes": blob.size_bytes}
-
-
-def _append_version(reference: str, descriptor: dict[str, Any], *, actor: Actor, lineage: dict[str, Any],
-                    producer: tuple[str, str], objects: list[dict[str, Any]] | None = None) -> Version:
-    """The version of a named model with this descriptor and these files: the one there is, else the next number."""
-    artifact = _artifact(reference, actor)
-    objects = objects or []
-    digest = sha256_json({"descriptor": descriptor, "objects": objects})
-    held = artifact.versions.filter(digest=digest).first()
-    if held is not None:
-        return held
-    number = artifact.versions.count() + 1
-    version = Version.objects.create(
-        artifact=artifact, number=number, digest=digest, content_hash=digest, descriptor=descriptor,
-        format=FORMATS[descriptor["servingModel"]["variant"]], objects_listing=objects, lineage=lineage,
-        produced_by_kind=producer[0], produced_by_id=producer[1], created_by=actor.name)
-    events.record("model", version.pk, "model.registered", actor=actor, data={"reference": version.reference})
-    return version
-
-
-def _artifact(reference: str, actor: Actor) -> Artifact:
-    """The named model, locked, so that two registrations take turns for a number."""
-    space, _, name = reference.partition("/")
-    namespace, _ = Namespace.objects.get_or_create(name=space, defaults={"created_by": actor.name})
-    Artifact.objects.get_or_create(kind=Artifact.Kind.MODEL, namespace=namespace, name=name)
-    return Artifact.objects.select_for_update().get(kind=Artifact.Kind.MODEL, namespace=namespace, name=name)
