@@ -18,6 +18,7 @@ from optimize_site.kernel.errors import Refused
 
 SHIPPED = Path(__file__).resolve().parent.parent.parent / "catalogs"
 FILES = ("base_models", "devices", "engines", "defaults")
+REPAIR = "Correct the file; it is read again at once."
 
 Method = Literal["sft", "dpo", "grpo", "gspo"]
 Precision = Literal["BF16", "INT4"]
@@ -214,7 +215,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise MalformedCatalog(f"{path} is not TOML: {error}.", hint="Correct the file; it is read again at once.") from error
+        raise MalformedCatalog(f"{path} is not TOML: {error}.", hint=REPAIR) from error
 
 
 def _overlay(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -238,4 +239,4 @@ def _typed(merged: dict[str, Any], name: str, kind: Any, sources: dict[str, list
     except msgspec.ValidationError as error:
         files = " and ".join(str(path) for path in reversed(sources.get(name, [])))
         raise MalformedCatalog(f"The catalog in {files} cannot be used: {error}.",
-                               hint="Correct the file; it is read again at once.") from error
+                               hint=REPAIR) from error
