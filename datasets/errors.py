@@ -1,0 +1,32 @@
+"""What can go wrong with data."""
+
+from optimize_site.kernel.errors import InvalidInput, NotFound, OperationError, Refused, TooLarge
+
+
+class DatasetInvalid(Refused):
+    code = "dataset_invalid"
+    title = "The file is no dataset"
+
+
+class DatasetTooLarge(TooLarge):
+    code = "dataset_too_large"
+
+
+class FormatUnknown(Refused):
+    code = "unknown_format"
+
+
+class SplitImpossible(Refused):
+    code = "split_impossible"
+
+
+class ObjectUnknown(NotFound):
+    code = "unknown_object"
+
+
+class LineageInvalid(InvalidInput):
+    code = "invalid_lineage"
+
+
+class DiskFull(OperationError):
+    code, status, title = "disk_full", 507, "The disk is full"

@@ -1,0 +1,103 @@
+"""Reads of data: named datasets, the examples behind a version, their rows and files."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import F, OuterRef, QuerySet, Subquery, Value
+from django.db.models.functions import Concat
+
+from datasets.errors import ObjectUnknown
+from datasets.lines import Line, read_lines
+from datasets.models import ExampleSet
+from datasets.rows import Row, read_row, text_of
+from optimize_site.kernel.api import MAX_LIMIT
+from optimize_site.kernel.blobs import blob_path, open_blob, read_chunks
+from optimize_site.kernel.errors import InvalidInput
+from registry.models import Alias, Artifact, Version
+from registry.queries import CURRENT, list_artifacts
+from registry.references import DEFAULT_NAMESPACE
+
+KIND = Artifact.Kind.DATASET
+
+
+def example_set(version: Version) -> ExampleSet:
+    """The examples behind a dataset's version."""
+    return ExampleSet.objects.get(pk=version.content_hash)
+
+
+def dataset_files(version: Version) -> list[str]:
+    """The version's files of rows, in order, as absolute paths for a job's plan."""
+    return [str(blob_path(shard["sha256"])) for shard in example_set(version).shards]
+
+
+def list_datasets(*, namespace: str = "") -> QuerySet[Artifact]:
+    """Named datasets by name, each with `newest_number`, `newest_hash`, `num_examples`, `size_bytes`, `newest_at`."""
+    newest = Version.objects.filter(artifact=OuterRef("pk")).order_by("-number")
+    examples = ExampleSet.objects.filter(content_hash=OuterRef("newest_hash"))
+    named = list_artifacts(KIND, namespace=namespace).annotate(
+        newest_number=Subquery(newest.values("number")[:1]), newest_hash=Subquery(newest.values("content_hash")[:1]),
+        newest_at=Subquery(newest.values("created_at")[:1]))
+    return named.annotate(num_examples=Subquery(examples.values("num_examples")[:1]),
+                          size_bytes=Subquery(examples.values("size_bytes")[:1]))
+
+
+def list_example_sets() -> QuerySet[ExampleSet]:
+    """Every set of examples, newest first, each with its bare `names` and its versions' `references`."""
+    current = Alias.objects.filter(name=CURRENT, artifact__kind=KIND, artifact__namespace=DEFAULT_NAMESPACE,
+                                   version__content_hash=OuterRef("pk")).exclude(artifact__name=OuterRef("pk"))
+    versions = Version.objects.filter(artifact__kind=KIND, content_hash=OuterRef("pk")).order_by("created_at")
+    reference = Concat(F("artifact__namespace"), Value("/"), F("artifact__name"), Value(":v"), F("number"))
+    return ExampleSet.objects.annotate(
+        names=ArraySubquery(current.order_by("artifact__name").values("artifact__name")),
+        references=ArraySubquery(versions.annotate(written=reference).values("written"))).order_by("-created_at")
+
+
+def rows(version: Version, *, offset: int = 0, limit: int = 25, search: str = "") -> dict[str, Any]:
+    """Rows from position `offset` on: `{"rows", "total", "limit", "offset", "nextOffset"}`.
+
+    With `search`, only rows of which one message holds those words in that order, whatever their case; `nextOffset` is
+    where to look further, None at the end.
+    """
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInput(f"limit is {limit}; it must be between 1 and {MAX_LIMIT}.", code="invalid_limit")
+    if offset < 0:
+        raise InvalidInput(f"offset is {offset}; it must not be negative.", code="invalid_offset")
+    examples = example_set(version)
+    wanted = " ".join(search.casefold().split())
+    found = ((position, line) for position, line in islice(enumerate(_lines(examples)), offset, None))
+    matching = ((position, line, row) for position, line in found if _holds(row := read_row(line.data), wanted))
+    shown = [_row(position, line, row) for position, line, row in islice(matching, limit)]
+    further = next(matching, None) if len(shown) == limit else None
+    return {"rows": shown, "total": examples.num_examples, "limit": limit, "offset": offset,
+            "nextOffset": further[0] if further is not None else None}
+
+
+def _row(position: int, line: Line, row: Row) -> dict[str, Any]:
+    others = {key: value for key, value in row.items() if key not in ("messages", "tools")}
+    return {"position": position, "line": line.number, "messages": row["messages"], "tools": row.get("tools") or [],
+            "columns": others}
+
+
+def _holds(row: Row, words: str) -> bool:
+    if not words:
+        return True
+    texts = (text_of(message.get("content")) for message in row["messages"])
+    return any(words in " ".join(text.casefold().split()) for text in texts)
+
+
+def _lines(examples: ExampleSet) -> Iterator[Line]:
+    """The rows' lines, those of every file in order."""
+    for shard in examples.shards:
+        with open_blob(shard["sha256"]) as file:
+            yield from (line for line in read_lines(read_chunks(file)) if not line.is_blank)
+
+
+def get_object(version: Version, path: str) -> dict[str, Any]:
+    """One object of a version by the path its listing gives it. Raises ObjectUnknown."""
+    found = next((item for item in version.objects_listing if item["path"] == path), None)
+    if found is None:
+        held = ", ".join(item["path"] for item in version.objects_listing[:5]) or "nothing"
+        raise ObjectUnknown(f"{version.reference} holds no such object.", hint=f"It holds {held}.")
+    return dict(found)

@@ -1,0 +1,133 @@
+"""Light statistics over chat rows, in bounded memory: turns, lengths, and the balance of what the answers say."""
+
+from collections import Counter
+from typing import Any
+
+import orjson
+
+from datasets.rows import Row, answer_text, offers_tools, text_of
+
+MAX_FIELDS = 20
+MAX_VALUES = 500
+MAX_TURNS = 64
+TOP_VALUES = 20
+LABEL_CHARACTERS = 60
+EXACT_BELOW = 1000
+
+
+class Lengths:
+    """Lengths in characters; from EXACT_BELOW on kept to two digits, so that their number stays bounded."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[int] = Counter()
+        self.total = 0
+
+    def add(self, length: int) -> None:
+        self.counts[length if length < EXACT_BELOW else rounded(length)] += 1
+        self.total += length
+
+    def document(self) -> dict[str, Any]:
+        number = self.counts.total()
+        if not number:
+            return {}
+        return {"min": min(self.counts), "median": self._at(0.5), "p90": self._at(0.9), "max": max(self.counts),
+                "mean": round(self.total / number, 1)}
+
+    def _at(self, share: float) -> int:
+        passed, wanted = 0, share * self.counts.total()
+        for length in sorted(self.counts):
+            passed += self.counts[length]
+            if passed >= wanted:
+                return length
+        return 0
+
+
+def rounded(length: int) -> int:
+    """A length to two significant digits."""
+    step = 10 ** (len(str(length)) - 2)
+    return int(length // step * step)
+
+
+class Values:
+    """How often each value of one field was seen; only the first MAX_VALUES different ones are told apart."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.rows = 0
+        self.is_cut = False
+
+    def add(self, value: str) -> None:
+        self.rows += 1
+        if value in self.counts or len(self.counts) < MAX_VALUES:
+            self.counts[value] += 1
+        else:
+            self.is_cut = True
+
+    def document(self) -> dict[str, Any]:
+        top = [{"value": value, "rows": rows} for value, rows in self.counts.most_common(TOP_VALUES)]
+        return {"rows": self.rows, "distinct": len(self.counts), "isCut": self.is_cut, "top": top}
+
+
+class Statistics:
+    """What the rows look like; `add` each, then read `document`."""
+
+    def __init__(self) -> None:
+        self.turns: Counter[int] = Counter()
+        self.answer_lengths, self.row_lengths = Lengths(), Lengths()
+        self.answers: Counter[str] = Counter()
+        self.fields: dict[str, Values] = {}
+        self.labels = Values()
+        self.num_rows = self.num_system_rows = self.num_tool_rows = self.num_call_rows = 0
+
+    def add(self, row: Row) -> None:
+        messages = row["messages"]
+        self.num_rows += 1
+        self.turns[min(sum(message["role"] == "user" for message in messages), MAX_TURNS)] += 1
+        self.num_system_rows += messages[0]["role"] == "system"
+        self.num_tool_rows += offers_tools(row)
+        self.num_call_rows += any(message.get("tool_calls") for message in messages)
+        self.row_lengths.add(sum(len(text_of(message.get("content"))) for message in messages))
+        self._add_answer(row)
+
+    def _add_answer(self, row: Row) -> None:
+        answer = answer_text(row)
+        self.answer_lengths.add(len(answer))
+        if row["messages"][-1].get("tool_calls"):
+            self.answers["calls"] += 1
+            return
+        fields = json_object(answer)
+        if fields is not None:
+            self.answers["json"] += 1
+            self._add_fields(fields)
+            return
+        self.answers["text"] += 1
+        if len(answer) <= LABEL_CHARACTERS:
+            self.labels.add(answer)
+
+    def _add_fields(self, fields: dict[str, Any]) -> None:
+        for name, value in fields.items():
+            if name not in self.fields and len(self.fields) >= MAX_FIELDS:
+                continue
+            shown = value if isinstance(value, str) else orjson.dumps(value).decode()
+            self.fields.setdefault(name, Values()).add(shown[:LABEL_CHARACTERS])
+
+    def document(self) -> dict[str, Any]:
+        """The statistics as JSON; `labels` is there where whole answers are short texts that repeat."""
+        repeated = self.labels.rows >= 2 * len(self.labels.counts) and self.labels.rows * 2 >= self.num_rows
+        return {"turns": {str(turns): rows for turns, rows in sorted(self.turns.items())},
+                "answers": dict(self.answers), "answerCharacters": self.answer_lengths.document(),
+                "rowCharacters": self.row_lengths.document(), "systemRows": self.num_system_rows,
+                "toolRows": self.num_tool_rows, "callRows": self.num_call_rows,
+                "fields": {name: values.document() for name, values in self.fields.items()},
+                "labels": self.labels.document() if self.labels.rows and repeated else None}
+
+
+def json_object(answer: str) -> dict[str, Any] | None:
+    """The object an answer is, or None where it is a text or another value."""
+    if not answer.lstrip().startswith("{"):
+        return None
+    try:
+        value = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
