@@ -67,4 +67,5 @@ def start_and_return() -> int:
     if not box_answers():
         print("The box started but its web does not answer; see `./optimize logs web`.", file=sys.stderr)
         return EXIT_ERROR
-    os.execv(sys.executable, [sys.executable, str(Path(BASE_DIR) / "manage.py"), *sys.argv[1:]])
+    again = [sys.executable, str(Path(BASE_DIR) / "manage.py"), *sys.argv[1:]]
+    return subprocess.run(again, check=False).returncode
