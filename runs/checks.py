@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from optimize_site.kernel.errors import Problem
+from optimize_site.kernel.errors import OperationError, Problem
+from optimize_site.kernel.graders import available_grader
 from runs.box_checks import (
     LATER,
     Warnings,
@@ -226,7 +227,7 @@ def check_reinforcement(stated: Config, execution: Mapping[str, Any]) -> Iterato
 
 
 def check_data(stated: Config, config: Mapping[str, Any]) -> Iterator[Problem]:
-    """Truncation modes and masks that this version reads and does not run."""
+    """Truncation modes that this version reads and does not run."""
     if "data" not in config:
         return
     truncation, mask = config["data"]["truncation"], config["loss"]["explicitLossMaskColumn"]
@@ -236,9 +237,6 @@ def check_data(stated: Config, config: Mapping[str, Any]) -> Iterator[Problem]:
     elif truncation in {"right", "oldest", "oldest_or_drop"}:
         yield Problem("config.data.truncation", "truncation_not_available", f"data.truncation is {truncation}, which "
                       "is not available yet in this version; error and drop are.", LATER)
-    if mask is not None:
-        yield Problem("config.loss.explicitLossMaskColumn", "mask_not_available", f"loss.explicitLossMaskColumn is "
-                      f"{mask!r}, which is not available yet in this version.", LATER)
 
 
 def check_model(config: Mapping[str, Any], execution: Mapping[str, Any], facts: Facts) -> Iterator[Problem]:
@@ -259,14 +257,14 @@ def check_smoke(descriptor: RunDescriptor) -> Iterator[Problem]:
         yield Problem("smoke", "smoke_not_available", "A smoke check cannot run in this version.", LATER)
 
 
-GRADERS = re.compile(r"json-label-match|model:.+|https?:.+|bundle:.+#.+")
-
-
 def check_grader(descriptor: RunDescriptor) -> Iterator[Problem]:
-    """A grader of a form that there is."""
-    if descriptor.grader and not GRADERS.fullmatch(descriptor.grader):
-        yield Problem("grader", "unknown_grader", f"grader is {descriptor.grader!r}; it must be json-label-match, "
-                      "model:MODEL, http:URL or bundle:REF#MODULE.")
+    """A grader that this box can score with."""
+    if descriptor.grader is None:
+        return
+    try:
+        available_grader(descriptor.grader)
+    except OperationError as error:
+        yield Problem("grader", error.code, error.detail, error.hint)
 
 
 def _warn(config: Mapping[str, Any], execution: Mapping[str, Any], facts: Facts) -> Warnings:

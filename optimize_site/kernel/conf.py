@@ -16,6 +16,8 @@ DEFAULTS: dict[str, Any] = {
     "trainer.cost.rate-per-device-hour": 0.0,
     "trainer.disk.warn-below-bytes": 5 * 1024**3,
     "trainer.runs.allowed-engines": ["trl"],
+    "trainer.dry-run.max-examples": 20_000,
+    "trainer.dry-run.max-bytes": 64 * 1024 * 1024,
     "web.bind": "127.0.0.1:9001",
     "web.allowed-hosts": ["127.0.0.1", "localhost", "[::1]"],
     "web.behind-tls-proxy": False,

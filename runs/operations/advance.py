@@ -1,0 +1,167 @@
+"""The control steps of a run, one a phase. Each is idempotent: it looks at the rows and moves the run on if it can."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from datasets.queries import dataset_files
+from optimize_site.kernel import doorbell
+from optimize_site.kernel.auth import SYSTEM
+from optimize_site.kernel.errors import OperationError, PhaseConflict
+from optimize_site.kernel.phases import move
+from registry.base_model_queries import base_model_state
+from registry.models import Version
+from registry.operations.models import register_run_model
+from runs import queries
+from runs.models import Run
+from runs.phases import BEFORE_A_JOB, PHASES
+
+log = logging.getLogger(__name__)
+
+
+def advance_all() -> None:
+    """One pass over all open runs; one run's fault does not keep the others from theirs."""
+    for pk in queries.open_runs().exclude(phase__in=PHASES.active).values_list("pk", flat=True):
+        try:
+            advance_run(pk)
+        except Exception:  # logged with its traceback; the reconciler comes back to it
+            log.exception("run not advanced", extra={"action": "run_not_advanced", "run": pk})
+
+
+def advance_run(run_id: str) -> None:
+    """Take every control step that is due. Somebody else taking one at the same time is no error."""
+    while True:
+        run = queries.all_runs().get(pk=run_id)
+        before = run.phase
+        try:
+            _step(run)
+        except PhaseConflict as conflict:
+            log.info("run already moved", extra={"action": "run_moved", "run": run_id, "reason": conflict.detail})
+        if Run.objects.values_list("phase", flat=True).get(pk=run_id) == before:
+            return
+
+
+def _step(run: Run) -> None:
+    if run.cancel_requested_at is not None and run.phase in BEFORE_A_JOB:
+        _move(run, "CLEANING_UP", reason="cancelled")
+        return
+    step = STEPS.get(run.phase)
+    if step is not None:
+        step(run)
+
+
+def _move(run: Run, to: str, *, reason: str = "", **columns: Any) -> None:
+    move(run, to, phases=PHASES, actor=SYSTEM, reason=reason, **columns)
+
+
+def fail_run(run: Run, *, code: str, reason: str, hint: str = "", evidence: dict[str, Any] | None = None) -> None:
+    """Send a run to its end with why, as one sentence, and what to change."""
+    move(run, "CLEANING_UP", phases=PHASES, actor=SYSTEM, reason=reason, failure_code=code[:40], failure_reason=reason,
+         failure_hint=hint, failure_evidence=evidence or {})
+    doorbell.ring_control()
+
+
+def resolve_dataset(run: Run) -> None:
+    """Read the manifests: every file of every dataset must be here."""
+    for name in ("dataset", "validationDataset"):
+        reference = run.references.get(name)
+        if reference is None:
+            continue
+        missing = [file for file in dataset_files(Version.objects.get(pk=reference["versionId"]))
+                   if not Path(file).is_file()]
+        if missing:
+            fail_run(run, code="dataset_missing", reason=f"{len(missing)} of the files of {reference['reference']} are "
+                     "not on this box any more.", hint="Register the dataset again.")
+            return
+    _move(run, "AWAITING_BASE_MODEL")
+
+
+def await_base_model(run: Run) -> None:
+    """Wait until the base model is ready; fail where it will not be."""
+    state = base_model_state(run.base_model)
+    if state is None or not (state.is_selected or state.is_refused):
+        fail_run(run, code="base_model_deselected", reason=f"{run.base_model} was deselected while the run waited for "
+                 "it.", hint=f"Select it again with `./optimize base-models select {run.base_model}`.")
+    elif state.is_refused:
+        fail_run(run, code="base_model_unusable", reason=f"{run.base_model} could not be prepared: {state.failure}",
+                 hint=f"See `./optimize base-models get {run.base_model}`.")
+    elif state.is_ready:
+        _take_base_model(run, state.revision)
+
+
+def _take_base_model(run: Run, revision: str) -> None:
+    if run.base_revision and run.base_revision != revision:
+        fail_run(run, code="base_model_moved", reason=f"The run was admitted for {run.base_model} at "
+                 f"{run.base_revision}, and the box now holds {revision}.", hint="Submit it again.")
+        return
+    references = run.references | {"baseModel": run.references["baseModel"] | {"revision": revision}}
+    with transaction.atomic():
+        _move(run, "AWAITING_CAPACITY", base_revision=revision, references=references, queued_at=timezone.now(),
+              wait_reason="")
+        doorbell.ring_devices()
+
+
+def record_model(run: Run) -> None:
+    """Register the final adapter as a model; a second time finds the first."""
+    final = run.snapshots.filter(is_final=True, has_weights=True).order_by("-attempt").first()
+    if final is None:
+        fail_run(run, code="adapter_missing", reason="The job said it was finished and left no final snapshot.")
+        return
+    try:
+        version = _register(run, final)
+    except OperationError as error:
+        fail_run(run, code=error.code, reason=f"The adapter could not be registered: {error.detail}", hint=error.hint)
+        return
+    except OSError as error:
+        # The adapter is trained and safe where it lies; the reconciler tries again once there is room.
+        Run.objects.filter(pk=run.pk).update(wait_reason=f"The adapter could not be stored yet: {error}."[:300])
+        log.warning("adapter not stored", extra={"action": "adapter_not_stored", "run": run.pk, "error": str(error)})
+        return
+    _move(run, "CLEANING_UP", model=version, data={"modelId": version.pk, "model": version.reference})
+
+
+def _register(run: Run, final: Any) -> Version:
+    state = base_model_state(run.base_model)
+    lora = run.config["hyperparams"]["lora"]
+    return register_run_model(
+        workload=run.workload, base_model=run.base_model, base_revision=run.base_revision,
+        base_version=state.version if state else None, name=None, adapter_folder=queries.folder_of_snapshot(final),
+        rank=lora["rank"], target_modules=_target_modules(run, lora), lineage=_lineage(run, state), run_id=run.pk,
+        step=final.step, actor=SYSTEM)
+
+
+def _target_modules(run: Run, lora: dict[str, Any]) -> list[str]:
+    """The modules the adapter covers as the engine found them, else the pattern."""
+    requested = ((run.engine_config or {}).get("requested") or {}).get("lora") or {}
+    found = requested.get("target_modules")
+    return [str(name) for name in found] if isinstance(found, list) else [lora["targetModules"]]
+
+
+def _lineage(run: Run, state: Any) -> dict[str, Any]:
+    validation = run.references.get("validationDataset")
+    return {"configHash": run.config_hash, "method": run.method, "dataset": run.references["dataset"]["reference"],
+            "datasetHash": run.references["dataset"]["contentHash"],
+            "validationDataset": validation["reference"] if validation else None,
+            "chatTemplateSha256": state.chat_template_sha256 if state else ""}
+
+
+def clean_up(run: Run) -> None:
+    """Nothing is held any more: the terminal phase follows from what the run has."""
+    if run.model_id:
+        _move(run, "COMPLETED")
+    elif run.failure_code:
+        _move(run, "FAILED", reason=run.failure_reason)
+    else:
+        _move(run, "CANCELLED")
+
+
+STEPS: dict[str, Callable[[Run], None]] = {
+    "RESOLVING_DATASET": resolve_dataset,
+    "AWAITING_BASE_MODEL": await_base_model,
+    "RECORDING": record_model,
+    "CLEANING_UP": clean_up,
+}

@@ -1,0 +1,25 @@
+"""The body of a supervised job's plan, from plain values. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def base_model_part(*, folder: str, revision: str, repository: str, chat_template_sha256: str) -> dict[str, Any]:
+    """The prepared base model of a plan."""
+    return {"folder": folder, "revision": revision, "repository": repository,
+            "chat_template_sha256": chat_template_sha256 or None}
+
+
+def rows_part(files: Sequence[str], *, content_hash: str, num_examples: int, name: str) -> dict[str, Any]:
+    """A dataset of a plan: its files in order."""
+    return {"files": list(files), "content_hash": content_hash, "num_examples": num_examples, "name": name}
+
+
+def sft_body(*, base_model: Mapping[str, Any], dataset: Mapping[str, Any], validation: Mapping[str, Any] | None,
+             config: Mapping[str, Any], execution: Mapping[str, Any], resume: Mapping[str, Any] | None,
+             is_first_attempt: bool) -> dict[str, Any]:
+    """What the entry `sft` is told: every setting resolved."""
+    return {"entry": "sft", "base_model": dict(base_model), "dataset": dict(dataset),
+            "validation": dict(validation) if validation else None, "config": dict(config),
+            "execution": dict(execution), "total_steps": None, "resume": dict(resume) if resume else None,
+            "first_attempt": is_first_attempt, "strict": False}

@@ -1,0 +1,207 @@
+"""Reads of runs: finding and listing them, their figures, what they wait for, earlier runs of a recipe."""
+
+import statistics
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from optimize_site.kernel.catalog import load_catalog
+from optimize_site.kernel.conf import setting
+from optimize_site.kernel.errors import InvalidInput
+from optimize_site.kernel.ids import SHOWN, find_by_prefix
+from optimize_site.kernel.models import Attempt, Device, Event, Lease
+from optimize_site.kernel.scores import best_scores_of_models
+from optimize_site.kernel.work import attempt_folder
+from registry.workload_queries import get_workload
+from runs.models import Metric, Run, Snapshot
+from runs.phases import PHASES
+
+KIND = "run"
+RECENT_STEPS = 20
+PREVIOUS_RUNS = 20
+LOG_BYTES = 256 * 1024
+
+
+def get_run(text: str) -> Run:
+    """The run whose ID is, or begins with, `text`. Raises NotFound, AmbiguousPrefix."""
+    return find_by_prefix(all_runs(), text.strip().lower(), noun="run")
+
+
+def all_runs() -> QuerySet[Run]:
+    """Every run with what showing it needs."""
+    return Run.objects.select_related("workload", "model__artifact")
+
+
+def list_runs(*, phase: str = "", workload: str = "", archived: bool = False) -> QuerySet[Run]:
+    """Runs, newest first: of one phase or all `open` ones, of one workload. Raises NotFound, InvalidInput."""
+    runs = all_runs().order_by("-created_at", "pk")
+    if workload:
+        runs = runs.filter(workload=get_workload(workload))
+    elif not archived:
+        runs = runs.filter(workload__archived_at=None)
+    return runs.filter(phase__in=_phases_of(phase)) if phase else runs
+
+
+def _phases_of(text: str) -> list[str]:
+    wanted = text.strip().upper().replace("-", "_")
+    if wanted == "OPEN":
+        return sorted(PHASES.open)
+    if wanted not in PHASES.next:
+        raise InvalidInput(f"{text!r} is no phase of a run.", code="unknown_phase",
+                           hint=f"open, or one of {', '.join(PHASES.next)}.")
+    return [wanted]
+
+
+def open_runs() -> QuerySet[Run]:
+    """Runs that have not ended, oldest first."""
+    return all_runs().filter(phase__in=PHASES.open).order_by("created_at")
+
+
+def previous_runs(config_hash: str, base_model: str, *, apart_from: str = "") -> list[dict[str, Any]]:
+    """Earlier runs of a recipe, newest first, with the scores of their models."""
+    runs = list(all_runs().filter(config_hash=config_hash, base_model=base_model).exclude(pk=apart_from)
+                .order_by("-created_at")[:PREVIOUS_RUNS])
+    scores = best_scores_of_models(run.model_id for run in runs if run.model_id)
+    return [{"runId": run.pk, "phase": run.phase, "configName": run.config_name, "createdAt": run.created_at,
+             "baseModelRevision": run.base_revision, "modelId": run.model_id,
+             "model": run.model.reference if run.model else None, "score": scores.get(run.model_id or "")}
+            for run in runs]
+
+
+def attempts_of(run: Run) -> QuerySet[Attempt]:
+    """The run's attempts, oldest first."""
+    return Attempt.objects.filter(holder_kind=KIND, holder_id=run.pk).select_related("lease").order_by("number")
+
+
+def events_of(run: Run, *, after: int = 0) -> QuerySet[Event]:
+    """What happened to the run since event `after`, in order."""
+    return Event.objects.filter(subject_kind=KIND, subject_id=run.pk, id__gt=after).order_by("id")
+
+
+def snapshots_of(run: Run) -> QuerySet[Snapshot]:
+    """The run's committed snapshots, newest first."""
+    return run.snapshots.order_by("-step", "-attempt")
+
+
+def metrics_of(run: Run, *, limit: int | None = None) -> list[Metric]:
+    """The run's steps in order: all, or the `limit` most recent."""
+    rows = run.metrics.order_by("-step")
+    return list(reversed(rows[:limit] if limit else rows))
+
+
+def loss_summary(run: Run) -> dict[str, float] | None:
+    """First, last and mean training loss; None before the first step."""
+    losses = [row["loss"] for row in run.metrics.order_by("step").values_list("values", flat=True)
+              if row.get("loss") is not None]
+    if not losses:
+        return None
+    return {"first": losses[0], "last": losses[-1], "mean": statistics.fmean(losses)}
+
+
+def mean_throughput(run: Run) -> float | None:
+    """Tokens a second, the mean over the steps that reported it."""
+    found = [row["tokens_per_second"] for row in run.metrics.values_list("values", flat=True)
+             if row.get("tokens_per_second")]
+    return statistics.fmean(found) if found else None
+
+
+def eta_seconds(run: Run) -> float | None:
+    """How long the remaining updates take at the pace of the last ones; None while there is no pace."""
+    if run.phase != "TRAINING" or not run.total_steps:
+        return None
+    recent = run.metrics.order_by("-step").values_list("values", flat=True)[:RECENT_STEPS]
+    paces = [row["step_seconds"] for row in recent if row.get("step_seconds")]
+    return statistics.median(paces) * max(0, run.total_steps - run.observed_step) if paces else None
+
+
+def phase_millis(run: Run, now: datetime | None = None) -> dict[str, int]:
+    """Milliseconds spent in each phase, the present one counted up to now."""
+    spent = dict(run.phase_millis)
+    if run.phase in PHASES.open:
+        running = ((now or timezone.now()) - run.phase_since).total_seconds() * 1000
+        spent[run.phase] = spent.get(run.phase, 0) + max(0, int(running))
+    return spent
+
+
+def device_seconds(run: Run, now: datetime | None = None) -> tuple[float, bool]:
+    """Device seconds consumed, and whether a running job makes it an estimate."""
+    if run.phase not in PHASES.active:
+        return run.device_seconds, False
+    running = attempts_of(run).filter(ended_at=None).last()
+    since = ((now or timezone.now()) - running.started_at).total_seconds() if running else 0.0
+    return run.device_seconds + max(0.0, since) * run.execution["gpus"], True
+
+
+def cost_of(run: Run) -> dict[str, Any]:
+    """Device seconds times the rate that the catalog states for the profile, else the box's."""
+    seconds, is_estimate = device_seconds(run)
+    profile = load_catalog().devices.get(run.execution["deviceProfile"])
+    stated = profile.rate_per_device_hour if profile else None
+    rate = setting("trainer.cost.rate-per-device-hour") if stated is None else stated
+    return {"deviceSeconds": round(seconds, 1), "isEstimate": is_estimate, "ratePerDeviceHour": rate,
+            "amount": round(seconds / 3600 * rate, 4)}
+
+
+def wait_reason(run: Run) -> str:
+    """Why a waiting run waits, as a sentence; empty where it does not."""
+    if run.phase == "AWAITING_BASE_MODEL":
+        return run.wait_reason or f"{run.base_model} is being prepared."
+    if run.phase != "AWAITING_CAPACITY":
+        return ""
+    profile = run.execution["deviceProfile"]
+    devices = Device.objects.filter(profile=profile, is_present=True)
+    slots = sum(device.slots for device in devices)
+    if not slots:
+        return f"No device of the profile {profile} is present."
+    held = list(Lease.objects.filter(device__in=devices, released_at=None))
+    ahead = Run.objects.filter(phase="AWAITING_CAPACITY", queued_at__lt=run.queued_at).filter(
+        execution__deviceProfile=profile).count() if run.queued_at else 0
+    holders = ", ".join(f"{lease.holder_kind} {lease.holder_id[:SHOWN]}" for lease in held)
+    waiting = f" {ahead} {'run waits' if ahead == 1 else 'runs wait'} in front of it." if ahead else ""
+    return f"{len(held)} of {slots} slots of {profile} are held{f' by {holders}' if holders else ''}.{waiting}"
+
+
+def newest_restorable(run: Run) -> QuerySet[Snapshot]:
+    """Snapshots that a new attempt could resume from, newest first."""
+    return run.snapshots.filter(has_training_state=True, removed_at=None).order_by("-step", "-attempt")
+
+
+def folder_of_snapshot(snapshot: Snapshot) -> Path:
+    """Where a snapshot lies: inside the folder of the attempt that wrote it."""
+    attempt = Attempt.objects.get(holder_kind=KIND, holder_id=snapshot.run_id, number=snapshot.attempt)
+    return attempt_folder(attempt.pk) / snapshot.folder
+
+
+def log_tail(run: Run, *, stream: str = "stderr", lines: int = 200, attempt: int | None = None) -> dict[str, Any]:
+    """The last lines that a run's job wrote; of the newest attempt, or the one of that number."""
+    if stream not in {"stdout", "stderr"}:
+        raise InvalidInput(f"stream is {stream!r}; it must be stdout or stderr.", code="unknown_stream")
+    attempts = attempts_of(run)
+    found = attempts.filter(number=attempt).first() if attempt is not None else attempts.last()
+    text = _last_lines(attempt_folder(found.pk) / f"{stream}.log", lines) if found else []
+    return {"runId": run.pk, "attempt": found.number if found else None, "stream": stream, "lines": text}
+
+
+def _last_lines(path: Path, count: int) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - LOG_BYTES))
+            found = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    return found[-max(1, count):]
+
+
+def claims_of_runs(workload: str) -> list[dict[str, Any]]:
+    """Runs that hold or wait for a device, as `capacity` lists claims."""
+    runs = all_runs().filter(phase__in=[*PHASES.active, "AWAITING_CAPACITY"]).order_by(
+        F("queued_at").asc(nulls_last=True))
+    if workload:
+        runs = runs.filter(Q(workload__name=workload) | Q(workload_id__startswith=workload))
+    return [{"kind": run.method.upper(), "for": run.config_name or run.base_model, "workId": run.pk,
+             "workload": run.workload.name, "devices": run.execution["gpus"], "pool": run.execution["deviceProfile"],
+             "state": "GRANTED" if run.phase in PHASES.active else "QUEUED", "since": run.phase_since} for run in runs]
+

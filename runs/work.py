@@ -1,0 +1,296 @@
+"""The kind of work that trains a run: what waits, what to run, what its events mean, how its job ended."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from datasets.queries import dataset_files
+from optimize_site.kernel import doorbell, events
+from optimize_site.kernel.auth import SYSTEM
+from optimize_site.kernel.conf import setting
+from optimize_site.kernel.errors import Unavailable
+from optimize_site.kernel.models import Attempt, Device
+from optimize_site.kernel.phases import move
+from optimize_site.kernel.work import Ending
+from registry.base_model_queries import base_model_state
+from registry.models import Version
+from runs import queries
+from runs.errors import SnapshotDamaged
+from runs.models import Metric, Run, Snapshot
+from runs.operations.advance import fail_run
+from runs.phases import LOST, PHASES
+from runs.plan import base_model_part, rows_part, sft_body
+from runs.snapshots import verify_snapshot
+
+TRIED_AGAIN = frozenset({"unexpected", "snapshot_invalid", "job_not_started"})
+"""Failures that another attempt may not meet again; every other one would only repeat."""
+OUT_OF_MEMORY = ("This machine ran out of memory and the run's job was ended by its kernel.",
+                 "Lower execution.microBatchSequences or config.maxSeqLength, or turn on model.gradientCheckpointing.")
+
+
+class RunWork:
+    """Training runs."""
+
+    kind = queries.KIND
+
+    def waiting(self, device: Device) -> QuerySet[Run]:
+        return Run.objects.filter(phase="AWAITING_CAPACITY", cancel_requested_at=None,
+                                  execution__deviceProfile=device.profile).order_by("queued_at")
+
+    def get(self, pk: str) -> Run:
+        return Run.objects.select_related("workload").get(pk=pk)
+
+    def start(self, row: Run, attempt: Attempt) -> None:
+        _move(row, "STARTING_JOB", lease_token=attempt.lease.token, num_attempts=attempt.number, stage={},
+              data={"attempt": attempt.number})
+
+    def plan(self, row: Run, attempt: Attempt) -> dict[str, Any]:
+        """The job's plan, resuming from the newest snapshot whose files are all as they were committed."""
+        resume = _choose_snapshot(row)
+        attempt.resumed_step = resume["step"] if resume else None
+        return sft_body(
+            base_model=_base_model_part(row), dataset=_rows_part(row, "dataset"),
+            validation=_rows_part(row, "validationDataset") if row.references.get("validationDataset") else None,
+            config=row.config, execution=row.execution, resume=resume, is_first_attempt=attempt.number == 1)
+
+    def on_event(self, row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+        handle = HANDLERS.get(event["type"])
+        if handle is not None:
+            handle(row, attempt, event)
+
+    def on_exit(self, row: Run, attempt: Attempt, ending: Ending) -> None:
+        if row.phase not in PHASES.active:
+            return
+        _charge(row, attempt)
+        events.record(self.kind, row.pk, "run.attempt_ended", actor=SYSTEM, data={
+            "attempt": attempt.number, "outcome": ending.outcome, "code": row.failure_code, "exit": ending.exit})
+        if ending.outcome == "finished":
+            _move(row, "RECORDING", failure_code="", failure_reason="", failure_hint="", failure_evidence={})
+        elif row.cancel_requested_at is not None:
+            _move(row, "CLEANING_UP", reason="cancelled", failure_code="", failure_reason="", failure_hint="",
+                  failure_evidence={})
+        elif ending.outcome == "failed":
+            _settle_failure(row, attempt)
+        elif ending.outcome == "stopped":
+            _requeue(row, reason="The job was stopped and waits for a device again.", through_pausing=True)
+        else:
+            _settle_loss(row, attempt, ending)
+        doorbell.ring_control()
+
+    def wants_stop(self, row: Run) -> bool:
+        return row.cancel_requested_at is not None
+
+
+def _move(row: Run, to: str, *, reason: str = "", data: dict[str, Any] | None = None, **columns: Any) -> None:
+    move(row, to, phases=PHASES, actor=SYSTEM, reason=reason, data=data, **columns)
+
+
+# The plan ------------------------------------------------------------------------------------------------------------
+
+
+def _base_model_part(row: Run) -> dict[str, Any]:
+    state = base_model_state(row.base_model)
+    if state is None or state.folder is None or state.revision != row.base_revision:
+        raise Unavailable(f"{row.base_model} at {row.base_revision} is not prepared on this box.",
+                          hint=f"Select it with `./optimize base-models select {row.base_model}`.")
+    return base_model_part(folder=str(state.folder), revision=state.revision, repository=row.base_model,
+                           chat_template_sha256=state.chat_template_sha256)
+
+
+def _rows_part(row: Run, name: str) -> dict[str, Any]:
+    reference = row.references[name]
+    version = Version.objects.get(pk=reference["versionId"])
+    return rows_part(dataset_files(version), content_hash=reference["contentHash"],
+                     num_examples=reference["numExamples"], name=reference["reference"])
+
+
+def _choose_snapshot(row: Run) -> dict[str, Any] | None:
+    """The newest snapshot that verifies; each one passed over is told, and the run may start from its base again."""
+    for snapshot in queries.newest_restorable(row):
+        folder = queries.folder_of_snapshot(snapshot)
+        try:
+            verify_snapshot(folder, snapshot.manifest_sha256)
+        except SnapshotDamaged as damage:
+            events.record(queries.KIND, row.pk, "run.snapshot_passed_over", actor=SYSTEM, reason=damage.detail,
+                          data={"snapshotId": snapshot.pk, "step": snapshot.step})
+            continue
+        events.record(queries.KIND, row.pk, "run.resumed", actor=SYSTEM,
+                      data={"snapshotId": snapshot.pk, "step": snapshot.step})
+        return {"folder": str(folder), "step": snapshot.step, "manifest_sha256": snapshot.manifest_sha256}
+    return None
+
+
+# Events --------------------------------------------------------------------------------------------------------------
+
+
+def _on_started(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    if row.phase == "STARTING_JOB":
+        _move(row, "QUEUED")
+    _keep(row, observed_step=attempt.resumed_step or 0, stage={}, failure_code="", failure_reason="", failure_hint="",
+          failure_evidence={})
+
+
+def _on_stage(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    stage = {"name": event.get("name") or row.stage.get("name", ""), "done": event.get("done"),
+             "total": event.get("total")}
+    if row.phase in {"STARTING_JOB", "QUEUED"}:
+        _move(row, "PREPARING", data={"stage": stage["name"]})
+    _keep(row, stage=stage)
+
+
+def _on_plan_size(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    _keep(row, total_steps=event["totalSteps"], summary=row.summary | {
+        key: event[key] for key in ("rowsPerEpoch", "updatesPerEpoch", "sequences") if event.get(key) is not None})
+
+
+def _on_metrics(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    if row.phase in {"STARTING_JOB", "QUEUED", "PREPARING"}:
+        _move(row, "TRAINING", stage={})
+    step = event["step"]
+    metric = Metric(run=row, step=step, attempt=attempt.number, values=event["values"], at=_when(event))
+    Metric.objects.bulk_create([metric], update_conflicts=True, unique_fields=["run", "step"],
+                               update_fields=["attempt", "values", "at"])
+    _keep(row, observed_step=step, summary=row.summary | {"lastLoss": event["values"].get("loss")})
+    first = attempt.first_step if attempt.first_step is not None else step
+    Attempt.objects.filter(pk=attempt.pk).update(first_step=first, last_step=step)
+    attempt.first_step, attempt.last_step = first, step
+
+
+def _on_validation(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    """A validation stands beside the training figures of its step; before the first step it has a row of its own."""
+    reading = {"validation_loss": event["loss"], "validation_perplexity": event["perplexity"]}
+    metric, is_new = Metric.objects.get_or_create(run=row, step=event["step"], defaults={
+        "attempt": attempt.number, "values": reading, "at": _when(event)})
+    if not is_new:
+        Metric.objects.filter(pk=metric.pk).update(values=metric.values | reading)
+    _keep(row, summary=row.summary | {"validation": {
+        "step": event["step"], "loss": event["loss"], "perplexity": event["perplexity"]}})
+
+
+def _on_snapshot(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    columns = {"folder": event["folder"], "has_weights": event["weights"], "has_training_state": event["trainingState"],
+               "manifest_sha256": event["manifestSha256"], "size_bytes": event["bytes"], "is_final": event["final"]}
+    snapshot, _ = Snapshot.objects.update_or_create(run=row, attempt=attempt.number, step=event["step"],
+                                                    defaults=columns)
+    if event["trainingState"]:
+        _keep(row, saved_step=event["step"])
+    events.record(queries.KIND, row.pk, "run.snapshot", actor=SYSTEM, data={
+        "snapshotId": snapshot.pk, "step": event["step"], "final": event["final"]})
+
+
+def _on_check(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    names = ("name", "passed", "value", "bound", "seconds", "detail")
+    check = {name: event.get(name) for name in names}
+    _keep(row, checks=[*[known for known in row.checks if known["name"] != check["name"]], check])
+
+
+def _on_warning(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    warning = {"code": event["code"], "message": event["message"]}
+    if warning not in row.warnings:
+        _keep(row, warnings=[*row.warnings, warning])
+        events.record(queries.KIND, row.pk, "run.warning", actor=SYSTEM, data=warning)
+
+
+def _on_failure(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    _keep(row, failure_code=event["code"][:40], failure_reason=event["reason"], failure_hint=event.get("hint", ""),
+          failure_evidence=event.get("evidence") or {})
+
+
+def _on_hparams(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    _keep(row, hparams={"values": event["values"], "sha": event["sha"]})
+
+
+def _on_engine_config(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    _keep(row, engine_config={"requested": event["requested"], "resolved": event["resolved"]})
+
+
+def _on_data_fit(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    _keep(row, data_fit={key: value for key, value in event.items() if key not in {"v", "t", "type"}})
+
+
+HANDLERS = {
+    "started": _on_started, "stage": _on_stage, "progress": _on_stage, "plan_size": _on_plan_size,
+    "metrics": _on_metrics, "validation": _on_validation, "snapshot": _on_snapshot, "check": _on_check,
+    "warning": _on_warning, "failure": _on_failure, "hparams": _on_hparams, "engine_config": _on_engine_config,
+    "data_fit": _on_data_fit,
+}
+
+
+def _keep(row: Run, **columns: Any) -> None:
+    """Store columns that no phase move carries, and let `row` show them to the next event."""
+    Run.objects.filter(pk=row.pk).update(**columns)
+    for name, value in columns.items():
+        setattr(row, name, value)
+
+
+def _when(event: dict[str, Any]) -> datetime:
+    return datetime.fromtimestamp(event["t"], UTC) if event.get("t") else timezone.now()
+
+
+# Endings -------------------------------------------------------------------------------------------------------------
+
+
+def _charge(row: Run, attempt: Attempt) -> None:
+    ended = attempt.ended_at or timezone.now()
+    seconds = max(0.0, (ended - attempt.started_at).total_seconds())
+    _keep(row, device_seconds=row.device_seconds + seconds * row.execution["gpus"])
+
+
+def _settle_failure(row: Run, attempt: Attempt) -> None:
+    """A failure that may pass is tried once more; the same one twice in a row, or one that would repeat, is the end."""
+    if row.failure_code in TRIED_AGAIN and _previous_code(row, attempt) != row.failure_code:
+        _requeue(row, reason=row.failure_reason)
+        return
+    fail_run(row, code=row.failure_code or "unexpected", hint=row.failure_hint, evidence=row.failure_evidence,
+             reason=row.failure_reason or "The job failed without a reason.")
+
+
+def _previous_code(row: Run, attempt: Attempt) -> str:
+    ended = queries.events_of(row).filter(type="run.attempt_ended", data__attempt=attempt.number - 1).last()
+    return ended.data["code"] if ended is not None else ""
+
+
+def _settle_loss(row: Run, attempt: Attempt, ending: Ending) -> None:
+    """A job that died without a word is started again, until it keeps dying without a new save."""
+    if ending.exit.get("oom_kill"):
+        fail_run(row, code="out_of_host_memory", reason=OUT_OF_MEMORY[0], hint=OUT_OF_MEMORY[1],
+                 evidence={"exit": ending.exit})
+        return
+    lost = _losses_in_a_row(row)
+    if lost >= setting("trainer.jobs.max-attempts"):
+        fail_run(row, code="job_lost", reason=f"This run's job ended {lost} times in a row without saying why and "
+                 f"without a new save; the last time with {_exit_words(ending)}.",
+                 hint="Its log says more: `./optimize runs log RUN`.",
+                 evidence={"exit": ending.exit, "lastWords": ending.last_words[-2000:]})
+        return
+    _requeue(row, reason=f"The job ended with {_exit_words(ending)}; the run goes on from its newest save.")
+
+
+def _losses_in_a_row(row: Run) -> int:
+    saved = set(row.snapshots.values_list("attempt", flat=True))
+    count = 0
+    for attempt in queries.attempts_of(row).exclude(ended_at=None).reverse():
+        if attempt.outcome != "lost":
+            break
+        count += 1
+        if attempt.number in saved:
+            break
+    return count
+
+
+def _exit_words(ending: Ending) -> str:
+    if ending.exit.get("signal"):
+        return f"signal {ending.exit['signal']}"
+    return f"status {ending.exit['code']}" if ending.exit.get("code") is not None else "no exit record"
+
+
+def _requeue(row: Run, *, reason: str, through_pausing: bool = False) -> None:
+    if through_pausing and row.phase in {"QUEUED", "PREPARING", "TRAINING"}:
+        _move(row, "PAUSING", reason=reason)
+    _move(row, LOST, reason=reason, queued_at=timezone.now(), stage={})
+    doorbell.ring_devices()
+
+
+KINDS = (RunWork(),)
