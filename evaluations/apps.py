@@ -6,3 +6,14 @@ from django.apps import AppConfig
 class EvaluationsConfig(AppConfig):
     name = "evaluations"
     verbose_name = "Evaluations"
+
+    def ready(self) -> None:
+        """Offer scores and promotion to the apps below."""
+        from evaluations.claims import list_claims
+        from evaluations.operations.promotion import Promotions
+        from evaluations.scores import Scores
+        from optimize_site.kernel import box, promotion, scores
+
+        scores.provide(Scores())
+        promotion.provide(Promotions())
+        box.CLAIM_LISTERS.append(list_claims)

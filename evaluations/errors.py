@@ -1,0 +1,63 @@
+"""What evaluations, trials and promotions refuse, by code."""
+
+from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, Refused
+
+
+class WorkloadRequired(Refused):
+    code = "workload_required"
+
+
+class WorkloadMismatch(Refused):
+    code = "workload_mismatch"
+
+
+class DatasetRequired(Refused):
+    code = "dataset_required"
+
+
+class DatasetNotScorable(Refused):
+    code = "dataset_not_scorable"
+
+
+class AnswerCallsTools(Refused):
+    code = "answer_calls_tools"
+
+
+class BaseModelNotReady(Refused):
+    code = "base_model_not_selected"
+
+
+class TemplateMismatch(Refused):
+    code = "template_mismatch"
+
+
+class SubmissionConflict(Conflict):
+    code = "submission_conflict"
+
+
+class NothingToRetry(Conflict):
+    code = "nothing_to_retry"
+
+
+class NoEvidence(Refused):
+    code = "no_evidence"
+
+
+class NotBetter(Refused):
+    code = "not_better"
+
+
+class NoteRequired(InvalidInput):
+    code = "note_required"
+
+
+class NotComparable(NotFound):
+    code = "not_comparable"
+
+
+class MalformedMessages(InvalidInput):
+    code = "malformed_messages"
+
+
+class ReportNotReady(Conflict):
+    code = "report_not_ready"

@@ -1,0 +1,10 @@
+"""What evaluations do: one module a noun. `advance_all` is what the control worker calls."""
+
+
+def advance_all() -> None:
+    """Every control step of evaluations and trials that is due."""
+    from evaluations.operations.evaluations import advance_evaluations
+    from evaluations.operations.trials import advance_trials
+
+    advance_evaluations()
+    advance_trials()

@@ -1,0 +1,234 @@
+"""Starting, cancelling, retrying and advancing evaluations."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from evaluations import phases
+from evaluations.datasets import check_scorable
+from evaluations.errors import (
+    DatasetRequired,
+    NothingToRetry,
+    SubmissionConflict,
+    TemplateMismatch,
+    WorkloadMismatch,
+    WorkloadRequired,
+)
+from evaluations.models import Evaluation
+from evaluations.operations.recording import finish, recount
+from evaluations.operations.work_steps import await_base, cancel, check_profile, queue, usable_base
+from optimize_site.kernel import doorbell, events
+from optimize_site.kernel.auth import SYSTEM, Actor
+from optimize_site.kernel.conf import setting
+from optimize_site.kernel.errors import InvalidInput, PhaseConflict
+from optimize_site.kernel.graders import DEFAULT, available_grader
+from optimize_site.kernel.hashing import sha256_json
+from optimize_site.kernel.ids import derived_id, new_id
+from optimize_site.kernel.phases import move
+from registry.base_model_queries import BaseModelState
+from registry.model_queries import get_model, serving_of, workload_of
+from registry.models import Version, Workload
+from registry.queries import resolve_version
+from registry.workload_queries import get_workload
+from runs.models import Run
+
+MAX_NEW_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody asks to have evaluated; what is left out comes from the model's workload."""
+
+    model: str
+    dataset: str = ""
+    grader: str = ""
+    workload: str = ""
+    max_new_tokens: int = 0
+    description: str = ""
+    submission_id: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The same request has the same digest; the note is not part of it."""
+        return sha256_json([self.model, self.dataset, self.grader, self.workload, self.max_new_tokens])
+
+
+@transaction.atomic
+def start_evaluation(request: Request, *, actor: Actor) -> Evaluation:
+    """Score a model over a dataset with a grader, as a job of its own.
+
+    A request with a `submission_id` reaches the evaluation that the first one started. Raises UnknownVersion,
+    WorkloadRequired, WorkloadMismatch, DatasetRequired, DatasetNotScorable, AnswerCallsTools, BaseModelNotReady,
+    TemplateMismatch, MalformedGrader, GraderNotAvailable, SubmissionConflict.
+    """
+    actor.require("operator")
+    if request.submission_id:
+        earlier = _find_submission(request)
+        if earlier is not None:
+            return earlier
+    if not 0 <= request.max_new_tokens <= MAX_NEW_TOKENS:
+        raise InvalidInput(f"maxNewTokens is {request.max_new_tokens}; it must be between 1 and {MAX_NEW_TOKENS}.",
+                           hint="0 or nothing takes the box's own ceiling.", code="invalid_max_new_tokens")
+    stated = get_workload(request.workload) if request.workload else None
+    version = get_model(request.model, stated.namespace_id if stated else "")
+    state = usable_base(version)
+    workload = _workload(version, stated)
+    dataset, grader = _dataset(request, workload), _grader(request, version, workload)
+    return _create(request, actor, version=version, workload=workload, dataset=dataset, grader=grader, state=state)
+
+
+def _create(request: Request, actor: Actor, *, version: Version, workload: Workload, dataset: Version, grader: str,
+            state: BaseModelState) -> Evaluation:
+    tokens = request.max_new_tokens or setting("trainer.evaluations.max-new-tokens")
+    settings = {"maxNewTokens": tokens, "temperature": 0.0} | (
+        {"submissionDigest": request.digest} if request.submission_id else {})
+    try:
+        with transaction.atomic():
+            row = Evaluation.objects.create(
+                id=_identity(request, workload), phase=phases.AWAITING_BASE_MODEL, workload=workload, model=version,
+                dataset=dataset, content_hash=dataset.content_hash, grader=grader, settings=settings,
+                base_model=state.repository, description=request.description, num_rows=check_scorable(dataset),
+                submission_id=request.submission_id, created_by=actor.name)
+    except IntegrityError:
+        earlier = _find_submission(request)
+        if earlier is None:
+            raise
+        return earlier
+    events.record("evaluation", row.pk, "evaluation.started", actor=actor,
+                  data={"model": version.reference, "dataset": dataset.reference, "grader": grader,
+                        "workload": workload.name})
+    advance_evaluation(row)
+    doorbell.ring_control()
+    return row
+
+
+def _identity(request: Request, workload: Workload) -> str:
+    return derived_id("evaluation", workload.pk, request.submission_id) if request.submission_id else new_id()
+
+
+def _find_submission(request: Request) -> Evaluation | None:
+    earlier = Evaluation.objects.filter(submission_id=request.submission_id)
+    if request.workload:
+        earlier = earlier.filter(Q(workload__name=request.workload) | Q(workload__id__startswith=request.workload))
+    found = earlier.select_related("workload", "model__artifact", "dataset__artifact").first()
+    if found is not None and found.settings.get("submissionDigest") != request.digest:
+        raise SubmissionConflict(f"The submission {request.submission_id!r} already started the evaluation "
+                                 f"{found.pk[:12]} with another request.", hint="Send another submissionId.",
+                                 evaluationId=found.pk)
+    return found
+
+
+def _workload(version: Version, stated: Workload | None) -> Workload:
+    own = workload_of(version)
+    if own is not None and stated is not None and own.pk != stated.pk:
+        raise WorkloadMismatch(f"{version.reference} belongs to the workload {own.name}, not to {stated.name}.",
+                               hint=f"Leave the workload out, or name {own.name}.")
+    chosen = own or stated
+    if chosen is None:
+        what = "A base model belongs to no workload" if serving_of(version).is_base else \
+            f"{version.reference} belongs to no workload"
+        raise WorkloadRequired(f"{what}; name the one this evaluation is for.", hint="Pass --workload NAME.")
+    return chosen
+
+
+def _dataset(request: Request, workload: Workload) -> Version:
+    if request.dataset:
+        return resolve_version("dataset", request.dataset, namespace=workload.namespace_id)
+    if workload.evaluation_dataset is None:
+        raise DatasetRequired(f"The workload {workload.name} has no evaluation dataset, and none was named.",
+                              hint=f"Pass --dataset, or run `workloads set-evaluation {workload.name} --dataset D`.")
+    return workload.evaluation_dataset
+
+
+def _grader(request: Request, version: Version, workload: Workload) -> str:
+    """What was asked for, else the run's own grader, else the workload's, else json-label-match."""
+    text = request.grader or _run_grader(version) or workload.grader or DEFAULT
+    available_grader(text)
+    return text.strip()
+
+
+def _run_grader(version: Version) -> str:
+    if version.produced_by_kind != "run":
+        return ""
+    run = Run.objects.filter(pk=version.produced_by_id.partition("#")[0]).only("grader").first()
+    return run.grader if run is not None else ""
+
+
+@transaction.atomic
+def cancel_evaluation(row: Evaluation, *, actor: Actor) -> Evaluation:
+    """Stop it; what was answered stays. Cancelling twice changes nothing. Raises PhaseConflict where it ended."""
+    locked = Evaluation.objects.select_for_update().get(pk=row.pk)
+    cancel(locked, phases.EVALUATION, actor)
+    return locked
+
+
+@transaction.atomic
+def annotate_evaluation(row: Evaluation, *, description: str | None, actor: Actor) -> Evaluation:
+    """Set the note; an empty text clears it, None leaves it. ID and results stay."""
+    actor.require("operator")
+    if description is not None and description != row.description:
+        Evaluation.objects.filter(pk=row.pk).update(description=description)
+        row.description = description
+        events.record("evaluation", row.pk, "evaluation.annotated", actor=actor, data={"description": description})
+    return row
+
+
+@transaction.atomic
+def retry_evaluation(row: Evaluation, *, actor: Actor) -> Evaluation:
+    """Answer what is missing. Answers from another commit or chat template than the one it resolves to now go first.
+
+    Raises PhaseConflict where it is unfinished, NothingToRetry where every row is answered.
+    """
+    actor.require("operator")
+    row = Evaluation.objects.select_for_update().get(pk=row.pk)
+    if row.phase not in phases.ENDS:
+        raise PhaseConflict(f"The evaluation {row.pk[:12]} is {row.phase}; it cannot be retried yet.", phase=row.phase)
+    state = usable_base(row.model)
+    stale = _stale(row, state).count() if state.is_ready else row.predictions.count()
+    if row.phase == phases.COMPLETED and not stale:
+        raise NothingToRetry(f"Every row of the evaluation {row.pk[:12]} is answered from the present commit.",
+                             hint="Start a new evaluation to answer them again.")
+    move(row, phases.AWAITING_BASE_MODEL, phases=phases.EVALUATION, actor=actor, reason="retry", ended_at=None,
+         cancel_requested_at=None, failure_code="", failure_reason="", failure_hint="", report=None, stage={},
+         checks=[])
+    advance_evaluation(row)
+    doorbell.ring_control()
+    return row
+
+
+def _stale(row: Evaluation, state: BaseModelState) -> Any:
+    """Answers that the base model as it is prepared now did not give."""
+    return row.predictions.exclude(base_revision=state.revision, chat_template_sha256=state.chat_template_sha256)
+
+
+def advance_evaluations() -> None:
+    """The next step of every evaluation that waits for its base model."""
+    for pk in Evaluation.objects.filter(phase=phases.AWAITING_BASE_MODEL).values_list("pk", flat=True):
+        with transaction.atomic():
+            row = Evaluation.objects.select_for_update(skip_locked=True).filter(pk=pk).first()
+            if row is not None:
+                advance_evaluation(row)
+
+
+def advance_evaluation(row: Evaluation) -> None:
+    """From waiting for the base model into the queue, once that is ready. Does nothing in any other phase."""
+    if row.phase != phases.AWAITING_BASE_MODEL:
+        return
+    state = await_base(row, phases.EVALUATION, row.base_model)
+    if state is None:
+        return
+    try:
+        check_profile(row.model, state)
+    except TemplateMismatch as error:
+        move(row, phases.FAILED, phases=phases.EVALUATION, actor=SYSTEM, reason=error.detail, failure_code=error.code,
+             failure_reason=error.detail, failure_hint=error.hint)
+        return
+    _stale(row, state).delete()
+    recount(row)
+    resolved = {"base_revision": state.revision, "chat_template_sha256": state.chat_template_sha256}
+    if row.num_answered == row.num_rows:
+        finish(row, actor=SYSTEM, **resolved)
+        return
+    queue(row, phases.EVALUATION, **resolved)

@@ -1,0 +1,64 @@
+"""Reads evaluations, their predictions, trials, and which evaluation speaks for a model."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import F, QuerySet
+
+from evaluations import phases
+from evaluations.models import Evaluation, Prediction, Trial
+from optimize_site.kernel.errors import InvalidInput
+from optimize_site.kernel.ids import find_by_prefix
+from registry.models import Version, Workload
+
+
+def list_evaluations(*, model: Version | None = None, phase: str = "", workload: Workload | None = None) -> QuerySet[
+        Evaluation]:
+    """Evaluations, newest first; the filters combine. `phase` is a phase's name, or `open` for all that are unfinished.
+
+    Raises InvalidInput for a phase that there is not.
+    """
+    rows = _evaluations().order_by("-created_at")
+    if model is not None:
+        rows = rows.filter(model=model)
+    if workload is not None:
+        rows = rows.filter(workload=workload)
+    if phase.lower() == "open":
+        return rows.filter(phase__in=phases.OPEN)
+    if phase and phase.upper() not in phases.EVALUATION.next:
+        raise InvalidInput(f"There is no phase {phase!r} of an evaluation.", code="unknown_phase",
+                           hint=f"One of open, {', '.join(phases.EVALUATION.next)}.")
+    return rows.filter(phase=phase.upper()) if phase else rows
+
+
+def get_evaluation(text: str) -> Evaluation:
+    """The evaluation of that ID or beginning of one. Raises NotFound."""
+    return find_by_prefix(_evaluations(), text.strip().lower(), noun="evaluation")
+
+
+def get_trial(text: str) -> Trial:
+    """The trial of that ID or beginning of one. Raises NotFound."""
+    return find_by_prefix(Trial.objects.select_related("model__artifact"), text.strip().lower(), noun="trial")
+
+
+def list_predictions(evaluation: Evaluation, *, wrong_first: bool = False) -> QuerySet[Prediction]:
+    """The answers in the dataset's order, or the worst first with the unscored ahead."""
+    rows = evaluation.predictions.all()
+    return rows.order_by(F("score").asc(nulls_first=True), "position") if wrong_first else rows.order_by("position")
+
+
+def newest_evaluation(version: Version, content_hash: str, grader: str) -> Evaluation | None:
+    """The newest completed evaluation of a model on these rows by this grader."""
+    return _evaluations().filter(model=version, content_hash=content_hash, grader=grader,
+                                 phase=phases.COMPLETED).order_by("-ended_at").first()
+
+
+def newest_by_model(version_ids: Iterable[Any], content_hash: str, grader: str) -> dict[str, Evaluation]:
+    """For each of these models its newest completed evaluation on these rows by this grader, if it has one."""
+    rows = _evaluations().filter(model__in=list(version_ids), content_hash=content_hash, grader=grader,
+                                 phase=phases.COMPLETED).order_by("model", "-ended_at").distinct("model")
+    return {row.model_id: row for row in rows}
+
+
+def _evaluations() -> QuerySet[Evaluation]:
+    return Evaluation.objects.select_related("workload", "model__artifact", "dataset__artifact")
