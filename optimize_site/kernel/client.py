@@ -3,10 +3,13 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import httpx
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
 
 from optimize_site.kernel.auth import LOCAL_SECRET
 from optimize_site.kernel.conf import home
@@ -24,7 +27,8 @@ class WsgiTransport(httpx.BaseTransport):
         def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
             started["status"], started["headers"] = int(status.split()[0]), headers
 
-        chunks = _application()(_environ(request), start_response)
+        with _connections_kept():
+            chunks = _application()(_environ(request), start_response)
         return httpx.Response(started["status"], headers=started["headers"], stream=_Chunks(chunks))
 
 
@@ -38,7 +42,8 @@ class _Chunks(httpx.SyncByteStream):
     def close(self) -> None:
         close = getattr(self.chunks, "close", None)
         if close is not None:
-            close()
+            with _connections_kept():
+                close()
 
 
 class _Body:
@@ -59,6 +64,19 @@ class _Body:
 
     def readline(self, size: int = -1) -> bytes:
         raise NotImplementedError("the API never reads a body by lines")
+
+
+@contextmanager
+def _connections_kept() -> Iterator[None]:
+    """A request in this process must not close the asker's database connection, perhaps in mid transaction."""
+    receivers = [(signal, close_old_connections) for signal in (request_started, request_finished)]
+    for signal, receiver in receivers:
+        signal.disconnect(receiver)
+    try:
+        yield
+    finally:
+        for signal, receiver in receivers:
+            signal.connect(receiver)
 
 
 def _application() -> Any:
