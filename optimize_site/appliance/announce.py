@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 READY_FILE = "OPTIMIZE_READY_FILE"
+# Set for the one worker that keeps the timer.
+TIMER_VARIABLE = "OPTIMIZE_TIMER"
 
 
 def announce_ready() -> None:

@@ -1,21 +1,21 @@
-"""What the supervisor needs of Celery: word of readiness, and a beat that ends with its worker."""
+"""What the supervisor needs of Celery: word of readiness, and a timer inside the control worker."""
 
-import signal
+import os
 from typing import Any
 
-from celery.signals import beat_embedded_init, worker_ready
+from celery.beat import EmbeddedService
+from celery.signals import worker_ready
 
-from optimize_site.appliance.announce import announce_ready
-from optimize_site.appliance.processes import dies_with_this_parent
+from optimize_site.appliance.announce import TIMER_VARIABLE, announce_ready
 
 
 @worker_ready.connect
-def tell_supervisor(**_: Any) -> None:
-    """The worker takes messages."""
+def tell_supervisor(sender: Any, **_: Any) -> None:
+    """The worker takes messages; where it keeps the timer, beat starts as a thread of it.
+
+    A thread ends with its worker, however that ends, and costs a fiftieth of a process. The schedule is kept in memory:
+    the only entry is due every few seconds anyhow.
+    """
+    if os.environ.get(TIMER_VARIABLE):
+        EmbeddedService(sender.app, thread=True, scheduler_cls="celery.beat:Scheduler").start()
     announce_ready()
-
-
-@beat_embedded_init.connect
-def end_with_worker(**_: Any) -> None:
-    """Beat runs in a child of the control worker; it must not outlive a worker that was killed."""
-    dies_with_this_parent(signal.SIGKILL)

@@ -13,8 +13,14 @@ timeout = 60
 # Followers keep their streams open; they reconnect after a restart.
 graceful_timeout = 3
 control_socket_disable = True
-accesslog = None
-errorlog = "-"
+logconfig_dict = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "optimize_site.kernel.logs.JsonFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {"gunicorn.error": {"handlers": ["stderr"], "level": "INFO", "propagate": False}},
+}
 
 
 def post_fork(server: Any, worker: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from optimize_site.appliance.announce import READY_FILE
+from optimize_site.appliance.announce import READY_FILE, TIMER_VARIABLE
 from optimize_site.appliance.errors import ApplianceError
 from optimize_site.appliance.places import Places
 from optimize_site.appliance.postgres import Cluster
@@ -60,8 +60,7 @@ def web_service(places: Places, url: str, descriptor: int) -> Service:
 
 def control_service(places: Places) -> Service:
     """The worker for control steps, with the timer beside it."""
-    schedule = str(places.run / "beat-schedule")
-    return _worker(places, "control", "control", {}, "--beat", "--schedule", schedule)
+    return _worker(places, "control", "control", {TIMER_VARIABLE: "1"})
 
 
 def device_services(places: Places) -> list[Service]:
@@ -98,10 +97,10 @@ def _device_service(places: Places, device: dict[str, Any], slot: int) -> Servic
     return _worker(places, DEVICE_PREFIX + name, f"device.{device['uuid']}.{slot}", env)
 
 
-def _worker(places: Places, name: str, queue: str, env: dict[str, str], *more: str) -> Service:
+def _worker(places: Places, name: str, queue: str, env: dict[str, str]) -> Service:
     is_ready, ready_env, before = _by_announcement(places, name.replace("/", "-"))
-    command = module("celery", "--app", "optimize_site.celery:app", "worker", "--queues", queue,
-                     "--hostname", f"{queue}@%h", *CELERY, *more)  # fmt: skip
+    command = module("celery", "--quiet", "--app", "optimize_site.celery:app", "worker", "--queues", queue,
+                     "--hostname", f"{queue}@%h", *CELERY)  # fmt: skip
     stop_seconds = DEVICE_STOP_SECONDS if name.startswith(DEVICE_PREFIX) else 10
     return Service(name, command, is_ready, {**ready_env, **env}, before_start=before, stop_seconds=stop_seconds)
 

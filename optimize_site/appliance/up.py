@@ -1,5 +1,6 @@
 """`up` and `down`: what is started in which order, and how to stop it from outside."""
 
+import json
 import os
 import signal
 import socket
@@ -143,15 +144,20 @@ def _start_services(
     write_document(places.services, {**urls, "web_url": address.url})
     supervisor.start(*embedded)
     console.say("The database is ready; its schema is brought up to date …")
-    supervisor.finish(Step(places, "migrate", "--noinput"))
+    tell_password(console, supervisor.finish(Step(places, "box_ready", keep_output=True)))
     if static:
         supervisor.finish(static)
         note_static(places)
     supervisor.begin(web_service(places, address.url, listener.fileno()), control_service(places))
-    told = supervisor.finish(Step(places, "box_ready", keep_output=True))
-    console.say(told, keep=False)
     supervisor.begin(*device_services(places))
     supervisor.wait_until(supervisor.all_ready)
+
+
+def tell_password(console: Console, printed: str) -> None:
+    """Show the first admin's password, on the first start alone and outside the log."""
+    password = json.loads(printed.strip().splitlines()[-1])["adminPassword"]
+    if password:
+        console.say(f"Sign in as `admin` with the password {password} (it is shown this once).", keep=False)
 
 
 def _servers(places: Places, console: Console) -> tuple[list[Service], dict[str, str]]:
