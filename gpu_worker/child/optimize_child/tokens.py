@@ -171,7 +171,7 @@ class _Reader:
         self.labels.append(np.where(mask, tokens, np.int32(IGNORED)))
 
     def finish(self) -> TokenRows:
-        self._refuse_bad()
+        refuse_rows(self.bad, "cannot be trained on", "Correct or remove these rows and register the dataset again.")
         if self.reading.truncation == "error":
             self._refuse_long()
         self._refuse_empty()
@@ -179,18 +179,6 @@ class _Reader:
         np.cumsum([len(ids) for ids in self.ids], out=starts[1:])
         ids, labels = np.concatenate(self.ids), np.concatenate(self.labels)
         return TokenRows(ids, labels, starts, too_long=len(self.long), masked=self.masked)
-
-    def _refuse_bad(self) -> None:
-        if not self.bad:
-            return
-        named = "; ".join(f"{place}: {text}" for place, text in self.bad[:NAMED_ROWS])
-        raise JobFailure(
-            "bad_row",
-            f"{_rows(len(self.bad))} cannot be trained on. {named}{_more(self.bad)}",
-            hint="Correct or remove these rows and register the dataset again.",
-            rows=[{"line": place, "reason": text} for place, text in self.bad[:NAMED_ROWS]],
-            count=len(self.bad),
-        )
 
     def _refuse_long(self) -> None:
         if not self.long:
@@ -221,6 +209,20 @@ class _Reader:
                 f"No row is left: {_rows(len(self.long))} longer than maxSeqLength {self.reading.max_length}.",
                 hint="Raise config.maxSeqLength or shorten the rows.",
             )
+
+
+def refuse_rows(bad: list[tuple[str, str]], what: str, hint: str) -> None:
+    """Raise JobFailure `bad_row` for the refused rows, the first of them named with their reasons."""
+    if not bad:
+        return
+    named = "; ".join(f"{place}: {text}" for place, text in bad[:NAMED_ROWS])
+    raise JobFailure(
+        "bad_row",
+        f"{_rows(len(bad))} {what}. {named}{_more(bad)}",
+        hint=hint,
+        rows=[{"line": place, "reason": text} for place, text in bad[:NAMED_ROWS]],
+        count=len(bad),
+    )
 
 
 def _check_mask(mask: Any, column: str | None) -> list[int]:

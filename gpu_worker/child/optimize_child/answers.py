@@ -1,0 +1,255 @@
+"""Answering prompts greedily: what prompts share is computed once, and a slot that falls free takes the next prompt."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from optimize_child.compute_path import CAUSAL_DECODERS
+from optimize_child.layouts import SHORTEST_SHARED_PREFIX
+from optimize_child.row_memory import NAME, Prefix, Prompts, RowMemory, Step
+from optimize_child.segments import attention_of
+
+SLOT_CHOICES = (8, 16, 32)
+PREFILL_TOKENS = 4096
+PLAIN_BATCH = 8
+
+
+@dataclass
+class Asked:
+    """A prompt and the answer as far as it is known."""
+
+    key: Any
+    prompt: list[int]
+    answer: list[int] = field(default_factory=list)
+    finish: str | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When an answer ends: at one of these tokens, or after so many."""
+
+    stop_ids: frozenset[int]
+    max_new_tokens: int
+
+
+def answer_all(
+    model: Any, prompts: Sequence[Asked], limits: Limits, *, slots: int | None = None, pad_token_id: int = 0
+) -> Iterator[Asked]:
+    """Every prompt answered, each given back as soon as its answer is whole."""
+    with torch.inference_mode():
+        if model.config.model_type in CAUSAL_DECODERS:
+            yield from Answering(model, prompts, limits, slots).run()
+        else:
+            yield from _generate(model, prompts, limits, pad_token_id)
+
+
+class Answering:
+    """The loop for causal decoders."""
+
+    def __init__(self, model: Any, prompts: Sequence[Asked], limits: Limits, slots: int | None) -> None:
+        self.model, self.limits = model, limits
+        # Prompts of like length keep the rows of a batch alike; the order is the same each time.
+        self.waiting = deque(sorted(prompts, key=lambda asked: len(asked.prompt)))
+        self.slots = slots
+        self.layers = model.config.num_hidden_layers
+        self.prefix = shared_prefix([asked.prompt for asked in prompts])
+        self.steps = 0
+
+    def run(self) -> Iterator[Asked]:
+        if not self.waiting:
+            return
+        with attention_of(self.model, NAME):
+            if self.slots is None:
+                self.slots = min(max(SLOT_CHOICES), len(self.waiting))
+                choose = True
+            else:
+                self.slots, choose = min(self.slots, len(self.waiting)), False
+            memory = RowMemory(self.layers, self.slots)
+            self._read_prefix(memory)
+            rows: list[Asked | None] = [None] * self.slots
+            yield from self._fill(memory, rows)
+            if choose:
+                self._choose_slots(memory, rows)
+            while any(row is not None for row in rows):
+                self._step(memory, rows)
+                yield from self._collect(rows)
+                if self._worth_changing(rows):
+                    yield from self._change(memory, rows)
+
+    # -- reading prompts ---------------------------------------------------------------------------------------------
+
+    def _read_prefix(self, memory: RowMemory) -> None:
+        if self.prefix:
+            tokens = self._tensor(next(iter(self.waiting)).prompt[: self.prefix])
+            memory.phase = Prefix()
+            self._forward(memory, tokens, torch.arange(self.prefix), keep=torch.tensor([self.prefix - 1]))
+            memory.prefix_tokens = self.prefix
+
+    def _fill(self, memory: RowMemory, rows: list[Asked | None]) -> Iterator[Asked]:
+        """Read waiting prompts into the free slots; the first token of each answer comes with it."""
+        free = [slot for slot, row in enumerate(rows) if row is None]
+        while free and self.waiting:
+            taken, tokens = [], 0
+            while free and self.waiting and tokens < PREFILL_TOKENS:
+                asked = self.waiting.popleft()
+                slot = free.pop(0)
+                rows[slot] = asked
+                taken.append(slot)
+                tokens += len(asked.prompt) - self.prefix
+            self._read_prompts(memory, rows, taken)
+        yield from self._collect(rows)
+
+    def _read_prompts(self, memory: RowMemory, rows: list[Asked | None], slots: list[int]) -> None:
+        parts = [rows[slot].prompt[self.prefix :] for slot in slots]
+        lengths = [len(part) for part in parts]
+        memory.reserve(max(lengths))
+        memory.phase = Prompts(memory, slots, lengths)
+        positions = torch.cat([torch.arange(self.prefix, self.prefix + length) for length in lengths])
+        ends = torch.tensor(lengths).cumsum(0) - 1
+        logits = self._forward(memory, self._tensor([token for part in parts for token in part]), positions, keep=ends)
+        memory.lengths[slots] = torch.tensor(lengths)
+        self._take(rows, slots, logits[0].argmax(-1).tolist())
+
+    # -- one token each ----------------------------------------------------------------------------------------------
+
+    def _step(self, memory: RowMemory, rows: list[Asked | None]) -> None:
+        memory.reserve(int(memory.lengths.max()) + 1)
+        memory.phase = Step(memory)
+        # A free slot computes along with the others and is not read.
+        last = [row.answer[-1] if row else 0 for row in rows]
+        tokens = torch.tensor(last, device=self.model.device)[:, None]
+        positions = (memory.lengths + self.prefix)[:, None]
+        logits = self._forward(memory, tokens, positions, keep=1)
+        memory.lengths = memory.lengths + 1
+        self._take(rows, range(len(rows)), logits[:, -1].argmax(-1).tolist())
+        self.steps += 1
+
+    def _take(self, rows: list[Asked | None], slots: Sequence[int], tokens: Sequence[int]) -> None:
+        for slot, token in zip(slots, tokens, strict=True):
+            row = rows[slot]
+            if row is None:
+                continue
+            if token in self.limits.stop_ids:
+                row.finish = "stop"
+                continue
+            row.answer.append(token)
+            if len(row.answer) >= self.limits.max_new_tokens:
+                row.finish = "length"
+
+    def _collect(self, rows: list[Asked | None]) -> Iterator[Asked]:
+        for slot, row in enumerate(rows):
+            if row is not None and row.finish:
+                rows[slot] = None
+                yield row
+
+    # -- slots -------------------------------------------------------------------------------------------------------
+
+    def _worth_changing(self, rows: list[Asked | None]) -> bool:
+        """A quarter of the slots free: reading prompts, or moving rows together, pays from there."""
+        free = sum(row is None for row in rows)
+        return free >= max(1, len(rows) // 4)
+
+    def _change(self, memory: RowMemory, rows: list[Asked | None]) -> Iterator[Asked]:
+        """Give free slots to waiting prompts, or drop them when none waits."""
+        if self.waiting and len(rows) <= self.slots:
+            yield from self._fill(memory, rows)
+            return
+        kept = [slot for slot, row in enumerate(rows) if row is not None]
+        memory.select(kept)
+        rows[:] = [rows[slot] for slot in kept]
+
+    def _choose_slots(self, memory: RowMemory, rows: list[Asked | None]) -> None:
+        """Measure a token for 8, 16 and 32 rows, and go on with the count that answers most tokens a second.
+
+        The rows that do not fit go back to the front of the queue and are read again.
+        """
+        rates: dict[int, float] = {}
+        for count in [count for count in SLOT_CHOICES if count <= len(rows)] or [len(rows)]:
+            rates[count] = count / self._seconds_a_step(memory, count)
+        best = max(rates, key=rates.__getitem__)
+        if best < len(rows):
+            for row in reversed(rows[best:]):
+                if row is not None:
+                    row.answer.clear()
+                    self.waiting.appendleft(row)
+            memory.select(range(best))
+            rows[:] = rows[:best]
+            self.slots = best
+
+    def _seconds_a_step(self, memory: RowMemory, count: int) -> float:
+        """The better of two trial steps over the first `count` rows; what they write is written over."""
+        trial = RowMemory(self.layers, count)
+        trial.prefix, trial.prefix_tokens = memory.prefix, memory.prefix_tokens
+        memory.reserve(int(memory.lengths.max()) + 1)
+        trial.keys = [held[:count] for held in memory.keys]
+        trial.values = [held[:count] for held in memory.values]
+        trial.lengths = memory.lengths[:count]
+        tokens = torch.zeros((count, 1), dtype=torch.long, device=self.model.device)
+        best = float("inf")
+        for _ in range(2):
+            started = time.perf_counter()
+            trial.phase = Step(trial)
+            self._forward(trial, tokens, (trial.lengths + self.prefix)[:, None], keep=1)
+            best = min(best, time.perf_counter() - started)
+        return best
+
+    def _tensor(self, tokens: Sequence[int]) -> torch.Tensor:
+        return torch.tensor(tokens, device=self.model.device)[None]
+
+    def _forward(self, memory: RowMemory, tokens: torch.Tensor, positions: torch.Tensor, *, keep: Any) -> torch.Tensor:
+        device = self.model.device
+        if positions.dim() == 1:
+            positions = positions[None]
+        output = self.model(
+            input_ids=tokens, position_ids=positions.to(device), use_cache=False, logits_to_keep=keep, memory=memory
+        )
+        return output.logits
+
+
+def shared_prefix(prompts: Sequence[list[int]]) -> int:
+    """How many tokens all prompts begin with, leaving each at least one of its own; 0 where it is not worth a pass."""
+    if len(prompts) < 2:
+        return 0
+    low, high = min(prompts), max(prompts)
+    width = min(len(prompt) for prompt in prompts) - 1
+    common = next((at for at in range(width) if low[at] != high[at]), width)
+    return common if common >= SHORTEST_SHARED_PREFIX else 0
+
+
+def _generate(model: Any, prompts: Sequence[Asked], limits: Limits, pad_token_id: int) -> Iterator[Asked]:
+    """The library's own generation, for architectures whose attention is another one."""
+    for start in range(0, len(prompts), PLAIN_BATCH):
+        part = prompts[start : start + PLAIN_BATCH]
+        width = max(len(asked.prompt) for asked in part)
+        ids = torch.full((len(part), width), pad_token_id)
+        mask = torch.zeros((len(part), width), dtype=torch.long)
+        for at, asked in enumerate(part):
+            ids[at, width - len(asked.prompt) :] = torch.tensor(asked.prompt)
+            mask[at, width - len(asked.prompt) :] = 1
+        output = model.generate(
+            input_ids=ids.to(model.device),
+            attention_mask=mask.to(model.device),
+            do_sample=False,
+            num_beams=1,
+            temperature=None,
+            top_p=None,
+            top_k=None,
+            max_new_tokens=limits.max_new_tokens,
+            eos_token_id=sorted(limits.stop_ids),
+            pad_token_id=pad_token_id,
+            use_cache=True,
+        )
+        for asked, tokens in zip(part, output[:, width:].tolist(), strict=True):
+            yield _cut(asked, tokens, limits)
+
+
+def _cut(asked: Asked, tokens: list[int], limits: Limits) -> Asked:
+    at = next((index for index, token in enumerate(tokens) if token in limits.stop_ids), None)
+    asked.answer, asked.finish = (tokens, "length") if at is None else (tokens[:at], "stop")
+    return asked
