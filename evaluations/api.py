@@ -1,5 +1,101 @@
 """Routes of evaluations."""
 
+from typing import Any
+
+from django.http import HttpRequest
 from ninja import Router
 
+from evaluations import queries
+from evaluations.errors import ReportNotReady
+from evaluations.operations import evaluations as operations
+from evaluations.render import evaluation_document, evaluation_row, prediction_document, report_document
+from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
+from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.errors import InvalidInput
+from registry.model_queries import get_model
+from registry.schemas import Note
+from registry.workload_queries import get_workload
+
 router = Router(tags=["evaluations"])
+
+
+class NewEvaluation(Body):
+    """What is left out comes from the model's workload; `project` is another word for it."""
+
+    model: str
+    dataset: str = ""
+    grader: str = ""
+    workload: str = ""
+    project: str = ""
+    maxCompletionTokens: int = 0
+    description: str = ""
+    submissionId: str = ""
+
+    def request(self) -> operations.Request:
+        if self.workload and self.project and self.workload != self.project:
+            raise InvalidInput(f"workload is {self.workload} and project is {self.project}; they are one thing.",
+                               hint="Leave one out.", code="workload_stated_twice")
+        return operations.Request(self.model, self.dataset, self.grader, self.workload or self.project,
+                                  self.maxCompletionTokens, self.description, self.submissionId)
+
+
+@router.post("", response={201: dict[str, Any]})
+def start_evaluation(request: HttpRequest, body: NewEvaluation) -> tuple[int, dict[str, Any]]:
+    """Score a model over a dataset. The same `submissionId` reaches the evaluation that the first request started."""
+    return 201, evaluation_document(operations.start_evaluation(body.request(), actor=actor_of(request)))
+
+
+@router.get("")
+def list_evaluations(request: HttpRequest, model: str = "", phase: str = "", workload: str = "", project: str = "",
+                     limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
+    """Evaluations, newest first; filters combine, and `phase=open` is all that are unfinished."""
+    named = workload or project
+    rows = queries.list_evaluations(model=get_model(model) if model else None, phase=phase,
+                                    workload=get_workload(named) if named else None)
+    return page(rows, "evaluations", evaluation_row, limit=limit, offset=offset)
+
+
+@router.get("/{evaluation}")
+def get_evaluation(request: HttpRequest, evaluation: str) -> dict[str, Any]:
+    """Configuration, status and summary."""
+    return evaluation_document(queries.get_evaluation(evaluation))
+
+
+@router.get("/{evaluation}/report")
+def get_report(request: HttpRequest, evaluation: str) -> dict[str, Any]:
+    """Mean score, exact-match rate, accuracy per field lowest first, what was unscored and why."""
+    row = queries.get_evaluation(evaluation)
+    if not row.report:
+        raise ReportNotReady(f"The evaluation {row.pk[:12]} is {row.phase}; it has no report yet.",
+                             hint="Its answers so far are under `predictions`.")
+    return report_document(row)
+
+
+@router.get("/{evaluation}/predictions")
+def get_predictions(request: HttpRequest, evaluation: str, limit: int = DEFAULT_LIMIT, offset: int = 0,
+                    wrongFirst: bool = False) -> dict[str, Any]:
+    """The answers that there are, while it runs too, in the dataset's order or the wrong ones first."""
+    rows = queries.list_predictions(queries.get_evaluation(evaluation), wrong_first=wrongFirst)
+    return page(rows, "predictions", prediction_document, limit=limit, offset=offset)
+
+
+@router.post("/{evaluation}/cancel", response={202: dict[str, Any]})
+def cancel_evaluation(request: HttpRequest, evaluation: str) -> tuple[int, dict[str, Any]]:
+    """Stop it; what was answered stays."""
+    row = operations.cancel_evaluation(queries.get_evaluation(evaluation), actor=actor_of(request))
+    return 202, evaluation_document(row)
+
+
+@router.post("/{evaluation}/retry", response={202: dict[str, Any]})
+def retry_evaluation(request: HttpRequest, evaluation: str) -> tuple[int, dict[str, Any]]:
+    """Answer what is missing."""
+    row = operations.retry_evaluation(queries.get_evaluation(evaluation), actor=actor_of(request))
+    return 202, evaluation_document(row)
+
+
+@router.post("/{evaluation}/annotate")
+def annotate_evaluation(request: HttpRequest, evaluation: str, body: Note) -> dict[str, Any]:
+    """Set or clear the note."""
+    row = operations.annotate_evaluation(queries.get_evaluation(evaluation), description=body.description,
+                                         actor=actor_of(request))
+    return evaluation_document(row)

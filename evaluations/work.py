@@ -6,8 +6,8 @@ from typing import Any
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
+from datasets.queries import dataset_files
 from evaluations import phases
-from evaluations.datasets import files_of
 from evaluations.models import Evaluation, Trial
 from evaluations.operations.recording import finish, record_answer
 from evaluations.operations.work_steps import queue
@@ -114,7 +114,7 @@ class EvaluationWork(AnsweringWork):
         state = get_base_model(row.base_model)
         name = BASE if serving_of(row.model).is_base else CANDIDATE
         return _plan(state, row.settings, systems=[{"name": name, "adapter": adapter_folder(row.model, attempt)}],
-                     files=[str(path) for path in files_of(row.dataset)],
+                     files=dataset_files(row.dataset),
                      skip=list(row.predictions.order_by("position").values_list("position", flat=True)))
 
     def on_answer(self, row: Evaluation, event: dict[str, Any]) -> None:

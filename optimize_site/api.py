@@ -14,20 +14,22 @@ from optimize_site.kernel.api import AUTH
 from optimize_site.kernel.auth import STRANGER, STRANGER_HINT, actor_of_token
 from optimize_site.kernel.errors import Forbidden, InvalidInput, NotAuthenticated, NotFound, OperationError, Problem
 
-ROUTERS = {
-    "/training": "optimize_site.kernel.box_api",
-    "/box": "optimize_site.kernel.accounts_api",
-    "/training/base-models": "registry.base_models_api",
-    "/training/workloads": "registry.workloads_api",
-    "/training/projects": "registry.workloads_api",
-    "/training/runs": "runs.api",
-    "/training/evaluations": "evaluations.api",
-    "/training/trials": "evaluations.trials_api",
-    "/registry": "registry.api",
-    "/registry/datasets": "datasets.api",
-    "/registry/models": "registry.models_api",
-    "/datasets": "datasets.named_api",
-}
+ROUTERS = (
+    ("/training", "optimize_site.kernel.box_api"),
+    ("/box", "optimize_site.kernel.accounts_api"),
+    ("/training/base-models", "registry.base_models_api"),
+    ("/training/workloads", "registry.workloads_api"),
+    ("/training/workloads", "evaluations.workloads_api"),
+    ("/training/projects", "registry.workloads_api"),
+    ("/training/projects", "evaluations.workloads_api"),
+    ("/training/runs", "runs.api"),
+    ("/training/evaluations", "evaluations.api"),
+    ("/training/trials", "evaluations.trials_api"),
+    ("/registry", "registry.api"),
+    ("/registry/datasets", "datasets.api"),
+    ("/registry/models", "registry.models_api"),
+    ("/datasets", "datasets.named_api"),
+)
 
 
 
@@ -89,7 +91,7 @@ def _path(location: Any) -> str:
     return ".".join(str(part) for part in location if part not in {"body", "query", "path", "payload"}) or "body"
 
 
-for prefix, module in ROUTERS.items():
+for prefix, module in ROUTERS:
     alias = prefix == "/training/projects"
     router = import_module(module).router
     if alias:

@@ -79,7 +79,7 @@ class Demo:
         try:
             self.client.get(f"/v1/training/workloads/{WORKLOAD}")
         except OperationError as error:
-            if error.code != NotFound.code:
+            if error.status != NotFound.status:
                 raise
             self.client.post("/v1/training/workloads", {"name": WORKLOAD, "dataset": f"{WORKLOAD}/eval",
                                                         "grader": GRADER})

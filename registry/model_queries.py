@@ -101,5 +101,5 @@ def facts_of(version: Version) -> dict[str, Any]:
             "variant": serving.variant, "adapterRank": serving.rank,
             "targetModules": list(serving.target_modules), "runId": lineage.get("run", ""),
             "step": lineage.get("step"), "configHash": lineage.get("configHash", ""),
-            "datasetReference": lineage.get("datasetReference", ""), "datasetHash": lineage.get("datasetHash", ""),
+            "dataset": lineage.get("dataset", ""), "datasetHash": lineage.get("datasetHash", ""),
             "chatTemplateSha256": lineage.get("chatTemplateSha256", "")}

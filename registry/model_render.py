@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from optimize_site.kernel.blobs import open_blob, read_chunks
+from registry import render
 from registry.model_queries import facts_of, serving_of, workload_of
 from registry.models import Artifact, Version
-from registry.queries import alias_history
+from registry.queries import alias_history, get_alias
 from registry.references import LATEST
 
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)
@@ -26,23 +27,19 @@ def version_row(version: Version) -> dict[str, Any]:
 def version_document(version: Version) -> dict[str, Any]:
     """Descriptor, artifact record and lineage of one version."""
     workload = workload_of(version)
-    produced = {"kind": version.produced_by_kind, "id": version.produced_by_id} if version.produced_by_kind else None
-    return version_row(version) | {
-        "name": version.artifact.reference, "namespace": version.artifact.namespace_id,
+    return render.version_document(version) | version_row(version) | {
         "workload": workload.name if workload else None, "lifecycle": "active",
-        "aliases": sorted(version.aliases.values_list("name", flat=True)),
-        "servingModel": version.descriptor.get("servingModel", {}), "lineage": version.lineage,
-        "parents": version.lineage.get("parents", []), "producedBy": produced, "files": version.objects_listing,
-        "archived": version.artifact.namespace.archived_at is not None}
+        "servingModel": version.descriptor.get("servingModel", {}), "parents": version.lineage.get("parents", []),
+        "files": version.objects_listing}
 
 
 def model_row(artifact: Artifact) -> dict[str, Any]:
     """A row of the list of named models."""
-    newest = artifact.versions.order_by("-number").first()
-    return {"name": artifact.reference, "namespace": artifact.namespace_id, "versions": artifact.versions.count(),
-            "latest": newest.reference if newest else None, "modelId": newest.pk if newest else None,
-            "baseModel": serving_of(newest).base_model if newest else None, "aliases": aliases_of(artifact),
-            "createdAt": artifact.created_at, "archived": artifact.namespace.archived_at is not None}
+    newest = artifact.versions.select_related("artifact").order_by("-number").first()
+    return render.artifact_document(artifact) | {
+        "versions": artifact.versions.count(), "latest": newest.reference if newest else None,
+        "modelId": newest.pk if newest else None, "baseModel": serving_of(newest).base_model if newest else None,
+        "aliases": render.aliases_document(artifact)}
 
 
 def model_document(artifact: Artifact) -> dict[str, Any]:
@@ -51,25 +48,11 @@ def model_document(artifact: Artifact) -> dict[str, Any]:
     return model_row(artifact) | {"versions": [version_row(version) for version in versions]}
 
 
-def aliases_of(artifact: Artifact) -> dict[str, str]:
-    """Every alias and the version it names, `latest` included."""
-    found = {alias.name: f"v{alias.version.number}" for alias in artifact.aliases.select_related("version")}
-    newest = artifact.versions.order_by("-number").first()
-    return found | ({"latest": f"v{newest.number}"} if newest else {})
-
-
 def alias_document(artifact: Artifact, name: str) -> dict[str, Any]:
     """Which version an alias names and its history, oldest first; the history of `latest` is the version list."""
     if name.lower() == LATEST:
-        versions = artifact.versions.select_related("artifact").order_by("number")
-        history = [{"version": f"v{version.number}", "since": version.created_at, "actor": version.created_by}
-                   for version in versions]
-    else:
-        history = [{"version": f"v{move.version.number}", "since": move.at, "actor": move.actor}
-                   for move in alias_history(artifact, name) if move.version is not None]
-    version = history[-1]["version"] if history else None
-    return {"alias": f"{artifact.reference}:{name}", "version": version, "reference": f"{artifact.reference}:{version}",
-            "history": history}
+        return render.latest_document(artifact, artifact.versions.select_related("artifact"))
+    return render.alias_document(get_alias(artifact, name), alias_history(artifact, name))
 
 
 def card_of(version: Version) -> str:
@@ -78,7 +61,7 @@ def card_of(version: Version) -> str:
     rows = [("Base model", f"`{serving.base_model}`"), ("Base model commit", _code(facts["baseRevision"])),
             ("Adapter rank", facts["adapterRank"]), ("Adapted modules", ", ".join(facts["targetModules"])),
             ("Training run", _code(facts["runId"])), ("Optimizer steps", facts["step"]),
-            ("Configuration hash", _code(facts["configHash"])), ("Dataset", _code(facts["datasetReference"])),
+            ("Configuration hash", _code(facts["configHash"])), ("Dataset", _code(facts["dataset"])),
             ("Dataset hash", _code(facts["datasetHash"])),
             ("Chat template SHA-256", _code(facts["chatTemplateSha256"])),
             ("Digest", f"`sha256:{version.digest}`"), ("Registered", f"{version.created_at:%Y-%m-%d %H:%M} UTC")]

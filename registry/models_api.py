@@ -7,6 +7,7 @@ from ninja import Router
 
 from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
 from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.downloads import download
 from optimize_site.kernel.errors import InvalidInput
 from registry import model_queries as queries
 from registry.model_render import (
@@ -23,6 +24,7 @@ from registry.operations.artifacts import annotate_version, remove_alias
 from registry.operations.model_aliases import set_model_alias
 from registry.queries import get_artifact, get_version, list_artifacts
 from registry.references import parse_reference
+from registry.schemas import AliasTarget, Note
 
 router = Router(tags=["models"])
 
@@ -32,14 +34,11 @@ class Registration(Body):
     alias: str = ""
 
 
-class AliasTarget(Body):
-    version: str
+class Pointing(AliasTarget):
+    """`note` and `force` are for a promotion."""
+
     note: str = ""
     force: bool = False
-
-
-class Note(Body):
-    description: str | None = None
 
 
 @router.get("")
@@ -68,7 +67,7 @@ def get_alias(request: HttpRequest, model: str, alias: str) -> dict[str, Any]:
 
 
 @router.post("/{path:model}/aliases/{alias}")
-def set_alias(request: HttpRequest, model: str, alias: str, body: AliasTarget) -> dict[str, Any]:
+def set_alias(request: HttpRequest, model: str, alias: str, body: Pointing) -> dict[str, Any]:
     """Point an alias at a version; `champion` in a workload's namespace is a promotion."""
     artifact = get_artifact("model", model)
     set_model_alias(artifact, alias, get_version(artifact, body.version), note=body.note, force=body.force,
@@ -94,8 +93,7 @@ def download_adapter(request: HttpRequest, model: str) -> StreamingHttpResponse:
     """The adapter's files and its card."""
     version = queries.get_adapter(model)
     name = f"{version.artifact.name}-v{version.number}.zip"
-    return StreamingHttpResponse(adapter_zip(version), content_type="application/zip",
-                                 headers={"Content-Disposition": f'attachment; filename="{name}"'})
+    return download(request, adapter_zip(version), name=name, content_type="application/zip")
 
 
 @router.post("/{path:model}/register", response={201: dict[str, Any]})

@@ -10,6 +10,7 @@ from optimize_site.kernel.auth import actor_of
 from registry import workload_queries as queries
 from registry.errors import UnsetReference
 from registry.operations import workloads as operations
+from registry.schemas import Note
 from registry.workload_render import history_row, reference_document, workload_document, workload_row
 
 
@@ -22,10 +23,6 @@ class NewWorkload(Body):
 
 class NewName(Body):
     name: str
-
-
-class Note(Body):
-    description: str | None = None
 
 
 class EvaluationSettings(Body):

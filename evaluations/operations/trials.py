@@ -58,7 +58,7 @@ def _is_message(message: dict[str, Any]) -> bool:
 
 
 def _with_system(model: Version, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    trained_on = str(model.lineage.get("datasetReference") or model.lineage.get("datasetHash") or "")
+    trained_on = str(model.lineage.get("dataset") or model.lineage.get("datasetHash") or "")
     if messages[0]["role"] == "system" or serving_of(model).is_base or not trained_on:
         return messages
     dataset = find_version("dataset", trained_on, namespace=model.artifact.namespace_id)
