@@ -97,7 +97,8 @@ STORAGES = {
     "staticfiles": {"BACKEND": os.environ.get("OPTIMIZE_STATIC_STORAGE",
                                               "whitenoise.storage.CompressedManifestStaticFilesStorage")},
 }
-FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]
+FILE_UPLOAD_HANDLERS = ["optimize_site.kernel.uploads.OnlyExpectedUploads",
+                        "django.core.files.uploadhandler.TemporaryFileUploadHandler"]
 FILE_UPLOAD_TEMP_DIR = None
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 2000

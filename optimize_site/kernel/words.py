@@ -31,6 +31,7 @@ STATES = {
     "COMPLETED": Word("Completed", "check", "good"),
     "FAILED": Word("Failed", "cross", "bad"),
     "CANCELLED": Word("Cancelled", "stop", "soft"),
+    "UNSCORED": Word("Not scored", "circle", "warn"),
     "NOT_SELECTED": Word("Not chosen", "circle", "soft"),
     "PENDING": Word("Reading the repository", *BUSY),
     "FETCHING": Word("Fetching", *BUSY),
@@ -82,3 +83,10 @@ def state_word(state: str) -> Word:
     """How a phase or status is shown; an unknown one is shown as it is written, in sentence case."""
     known = STATES.get(state.upper().replace("-", "_"))
     return known or Word(state.replace("_", " ").replace("-", " ").capitalize(), "circle", "soft")
+
+
+def event_words(type: str) -> str:
+    """An event's type as people read it: `run.cancel_requested` is `Cancel requested`."""
+    name = type.rpartition(".")[2]
+    known = STATES.get(name.upper())
+    return known.text if known else name.replace("_", " ").capitalize()

@@ -69,6 +69,16 @@
   document.addEventListener("htmx:sendError", () => lost(true));
   document.addEventListener("htmx:afterRequest", (event) => { if (event.detail.xhr?.status) lost(false); });
 
+  // How much of an upload was sent.
+  document.addEventListener("htmx:xhr:progress", (event) => {
+    const bar = event.target.querySelector?.("[data-upload-bar]");
+    if (!bar || !event.detail.total) return;
+    const share = Math.round(event.detail.loaded / event.detail.total * 100);
+    bar.hidden = false;
+    bar.setAttribute("aria-valuenow", share);
+    bar.firstElementChild.style.width = `${share}%`;
+  });
+
   // Wide tables can be scrolled by keyboard too.
   const reachable = (where) => where.querySelectorAll(".scroll, .log, .strip, .tabs").forEach((box) => {
     if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) box.tabIndex = 0;

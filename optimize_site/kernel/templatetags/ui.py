@@ -183,6 +183,12 @@ def percent(value: Any) -> str:
 
 
 @register.filter
+def rest_percent(value: Any) -> str:
+    """What a share leaves of the whole."""
+    return percent(1 - float(value))
+
+
+@register.filter
 def count(value: Any) -> str:
     """A whole number with thousands apart."""
     return "—" if value is None or value == "" else f"{int(value):,}"
@@ -211,6 +217,21 @@ def one_line(value: Any) -> str:
 def printable(value: Any) -> str:
     """Text from outside without control characters and terminal escapes."""
     return plain(str(value if value is not None else ""))
+
+
+@register.filter
+def said(content: Any) -> str:
+    """A message's content as text: parts joined, control characters left out."""
+    if isinstance(content, list):
+        content = "\n".join(str(part.get("text", f"[{part.get('type', 'part')}]")) for part in content
+                            if isinstance(part, dict))
+    return plain(str(content or ""))
+
+
+@register.filter
+def yesno_word(value: str) -> str:
+    """`true` and `false` as a person says them."""
+    return {"true": "Yes", "false": "No"}.get(value, value)
 
 
 @register.filter

@@ -1,0 +1,86 @@
+"""What the run pages show, worked out from a run's row: its phases as a strip, how far it is, its settings. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from optimize_site.kernel.words import state_word
+from runs.wording import shown_path
+
+STRIP = (
+    ("Data", ("RESOLVING_DATASET",)),
+    ("Base model", ("AWAITING_BASE_MODEL",)),
+    ("Grader", ("DEPLOYING_GRADER", "AWAITING_GRADER")),
+    ("Waiting", ("AWAITING_CAPACITY",)),
+    ("Starting", ("STARTING_JOB", "QUEUED")),
+    ("Preparing", ("PREPARING",)),
+    ("Training", ("TRAINING",)),
+    ("Paused", ("PAUSING", "PAUSED")),
+    ("Recording", ("RECORDING", "CLEANING_UP")),
+)
+OPTIONAL = {"Grader", "Paused"}
+ENDS = {"COMPLETED": "end-good", "FAILED": "end-bad", "CANCELLED": ""}
+CURVES = (
+    {"title": "Loss", "term": "loss", "names": "loss,validation_loss", "labels": "Training,Validation", "is_big": True},
+    {"title": "Learning rate", "term": "learning rate", "names": "learning_rate", "labels": "Learning rate"},
+    {"title": "Gradient norm", "term": "gradient norm", "names": "grad_norm", "labels": "Gradient norm"},
+    {"title": "Tokens a second", "term": "token", "names": "tokens_per_second", "labels": "Tokens a second"},
+    {"title": "Seconds an update", "term": "", "names": "step_seconds", "labels": "Seconds"},
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One part of the strip."""
+
+    text: str
+    seconds: float | None
+    css: str
+    detail: str = ""
+
+
+def strip(phase: str, phase_millis: Mapping[str, int], since: datetime, now: datetime) -> list[Step]:
+    """The phases in order with the time spent in each; the present one counts up to `now`."""
+    spent = dict(phase_millis)
+    if phase not in ENDS:
+        spent[phase] = spent.get(phase, 0) + max(0, int((now - since).total_seconds() * 1000))
+    parts = [_step(text, phases, phase, spent) for text, phases in STRIP
+             if text not in OPTIONAL or any(name in spent for name in phases)]
+    total = sum(spent.values()) / 1000
+    end = Step(state_word(phase).text, total, ENDS[phase]) if phase in ENDS else Step("End", None, "")
+    return [*parts, end]
+
+
+def _step(text: str, phases: Sequence[str], phase: str, spent: Mapping[str, int]) -> Step:
+    seconds = sum(spent.get(name, 0) for name in phases) / 1000 if any(name in spent for name in phases) else None
+    return Step(text, seconds, "now" if phase in phases else "past" if seconds is not None else "",
+                state_word(phase).text if phase in phases else "")
+
+
+def share_of(phase: str, observed_step: int, total_steps: int | None, stage: Mapping[str, Any]) -> float | None:
+    """How far the present part of the work is, 0 to 1: rows of a stage while preparing, updates while training."""
+    if phase == "PREPARING" and stage.get("total"):
+        return min(1.0, (stage.get("done") or 0) / stage["total"])
+    if phase in {"TRAINING", "PAUSING", "PAUSED", "RECORDING", "CLEANING_UP", "COMPLETED", "FAILED", "CANCELLED"}:
+        return min(1.0, observed_step / total_steps) if total_steps else None
+    return None
+
+
+def settings_rows(config: Mapping[str, Any], execution: Mapping[str, Any], stated: Sequence[str]) -> list[dict[str, Any]]:
+    """Every setting by its path, with its value and whether the person stated it."""
+    written = set(stated)
+    return [{"path": shown_path(path), "full": ".".join(path), "value": value, "is_stated": ".".join(path) in written}
+            for group, values in (("config", config), ("execution", execution))
+            for path, value in _leaves(values, (group,))]
+
+
+def _leaves(node: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
+    if not isinstance(node, Mapping) or not node:
+        return [(path, node)]
+    return [leaf for key, value in node.items() for leaf in _leaves(value, (*path, str(key)))]
+
+
+def title_of(config_name: str, description: str, run_id: str) -> str:
+    """What a run is called in lists: its configuration's name, the first line of its note, or its ID."""
+    return config_name or (description.splitlines() or [""])[0][:80] or f"Run {run_id[:12]}"

@@ -1,0 +1,159 @@
+// Curves of a run: drawn once, then grown. Whatever a lost connection missed arrives with the next answer.
+(() => {
+  "use strict";
+  const box = document.querySelector("[data-curves]");
+  if (!box) return;
+  const held = { last: 0, attempt: null, series: {}, marks: [] };
+  const charts = [];
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name) || "#888";
+  // light-dark() is resolved by reading it back from a real property.
+  const resolved = (name) => {
+    const probe = document.createElement("span");
+    probe.style.color = `var(${name})`;
+    box.append(probe);
+    const value = getComputedStyle(probe).color;
+    probe.remove();
+    return value || colour(name);
+  };
+  const sync = window.uPlot.sync("run");
+  const byTime = () => box.querySelector("[data-axis]")?.value === "time";
+  const isSmooth = () => box.querySelector("[data-smooth]")?.checked;
+
+  const short = (value) => {
+    if (value == null) return "—";
+    const size = Math.abs(value);
+    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
+    return size >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4)));
+  };
+  const clock = (seconds) => seconds < 60 ? `${Math.round(seconds)}s` : seconds < 3600 ? `${Math.floor(seconds / 60)}m ${Math.round(seconds % 60)}s` : `${Math.floor(seconds / 3600)}h ${Math.round(seconds % 3600 / 60)}m`;
+
+  // Smoothing is an exponential mean; off unless asked for, because it hides spikes.
+  const smoothed = (values) => {
+    let mean = null;
+    return values.map((value) => value == null ? null : (mean = mean == null ? value : mean * 0.9 + value * 0.1));
+  };
+
+  const dataOf = (names) => {
+    const tables = names.map((name) => {
+      const found = held.series[name] || { steps: [], times: [], values: [] };
+      return [byTime() ? found.times : found.steps, isSmooth() ? smoothed(found.values) : found.values];
+    });
+    return tables.length === 1 ? tables[0] : window.uPlot.join(tables);
+  };
+
+  const marksPlugin = () => ({
+    hooks: {
+      draw: (plot) => {
+        const { ctx, bbox } = plot;
+        ctx.save();
+        ctx.lineWidth = devicePixelRatio;
+        for (const mark of held.marks) {
+          const x = Math.round(plot.valToPos(byTime() ? mark.time : mark.step, "x", true)) + 0.5;
+          if (!(x >= bbox.left && x <= bbox.left + bbox.width)) continue;
+          ctx.strokeStyle = resolved(mark.kind === "attempt" ? "--warn" : "--line-strong");
+          ctx.beginPath();
+          ctx.setLineDash(mark.kind === "attempt" ? [4, 4] : []);
+          ctx.moveTo(x, mark.kind === "attempt" ? bbox.top : bbox.top + bbox.height - 8 * devicePixelRatio);
+          ctx.lineTo(x, bbox.top + bbox.height);
+          ctx.stroke();
+        }
+        ctx.restore();
+      },
+    },
+  });
+
+  const options = (place, names, labels) => {
+    const ink = resolved("--soft"), line = resolved("--line");
+    const strokes = [resolved("--accent"), resolved("--warn")];
+    const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui, sans-serif" };
+    return {
+      width: place.clientWidth, height: place.closest(".big") ? 270 : 190,
+      cursor: { sync: { key: sync.key, setSeries: false }, drag: { x: true, y: false }, points: { size: 6 } },
+      scales: { x: { time: false } },
+      legend: { live: true },
+      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => byTime() ? clock(tick) : Number.isInteger(tick) ? tick : "") },
+        { ...axis, size: 62, values: (_, ticks) => ticks.map(short) }],
+      series: [{ label: "Update", value: (_, value) => value == null ? "—" : byTime() ? clock(value) : value },
+        ...names.map((_, index) => ({
+          label: labels[index], stroke: strokes[index], width: 1.5, value: (_plot, value) => short(value),
+          points: { show: index > 0, size: 6, fill: strokes[index] }, dash: index > 0 ? [6, 4] : undefined,
+        }))],
+      plugins: [marksPlugin()],
+    };
+  };
+
+  const build = () => {
+    charts.splice(0).forEach((chart) => chart.plot.destroy());
+    for (const place of box.querySelectorAll("[data-names]")) {
+      const names = place.dataset.names.split(","), labels = place.dataset.labels.split(",");
+      const shown = names.filter((name, index) => index === 0 || held.series[name]?.steps.length);
+      const plot = new window.uPlot(options(place, shown, labels), dataOf(shown), place);
+      sync.sub(plot);
+      charts.push({ plot, place, names: shown });
+    }
+    note();
+  };
+
+  const note = () => {
+    for (const { place, names } of charts) {
+      const count = names.reduce((sum, name) => sum + (held.series[name]?.steps.length || 0), 0);
+      place.dataset.points = count;
+      place.closest(".curve").hidden = count === 0 && !place.closest(".big");
+    }
+    const none = box.querySelector("[data-none]");
+    if (none) none.hidden = Object.values(held.series).some((series) => series.steps.length);
+    box.querySelector(".curve.big").hidden = none && !none.hidden;
+  };
+
+  const take = (answer) => {
+    const fresh = answer.isWhole;
+    for (const [name, part] of Object.entries(answer.series)) {
+      const mine = held.series[name];
+      if (fresh || !mine) held.series[name] = part;
+      else for (const key of ["steps", "times", "values"]) mine[key].push(...part[key]);
+    }
+    Object.assign(held, { last: answer.last, attempt: answer.attempt, marks: answer.marks });
+    const drawn = charts.map((chart) => chart.names.join()).join(";");
+    const wanted = [...box.querySelectorAll("[data-names]")].map((place) => place.dataset.names.split(",").filter((name, index) => index === 0 || held.series[name]?.steps.length).join()).join(";");
+    if (drawn !== wanted) build();
+    else { charts.forEach(({ plot, names }) => plot.setData(dataOf(names))); note(); }
+    fit();
+  };
+
+  let busy = false, again = false;
+  const update = async () => {
+    if (busy) { again = true; return; }
+    busy = true;
+    try {
+      const answer = await fetch(`${box.dataset.curves}?after=${held.last}&attempt=${held.attempt ?? ""}`, { headers: { Accept: "application/json" } });
+      if (answer.ok) take(await answer.json());
+    } catch {
+      // The box does not answer just now; the next change asks again.
+    } finally {
+      busy = false;
+      if (again) { again = false; update(); }
+    }
+  };
+
+  const fit = () => charts.forEach(({ plot, place }) => {
+    if (place.clientWidth && place.clientWidth !== plot.width) plot.setSize({ width: place.clientWidth, height: plot.height });
+  });
+  const picture = () => {
+    const canvas = charts[0]?.plot.ctx.canvas;
+    if (!canvas) return;
+    const sheet = document.createElement("canvas");
+    sheet.width = canvas.width; sheet.height = canvas.height;
+    const pen = sheet.getContext("2d");
+    pen.fillStyle = resolved("--card") ; pen.fillRect(0, 0, sheet.width, sheet.height); pen.drawImage(canvas, 0, 0);
+    const link = document.createElement("a");
+    link.download = `${box.dataset.name}-loss.png`; link.href = sheet.toDataURL("image/png"); link.click();
+  };
+
+  box.addEventListener("change", (event) => { if (event.target.matches("[data-axis], [data-smooth]")) build(); });
+  box.addEventListener("click", (event) => { if (event.target.closest("[data-picture]")) picture(); });
+  document.addEventListener("themechange", build);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", build);
+  document.addEventListener("htmx:afterSettle", (event) => { if (event.detail.target?.id === "live" || event.detail.elt?.id === "live") update(); });
+  new ResizeObserver(fit).observe(box);
+  update();
+})();
