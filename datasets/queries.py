@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import F, OuterRef, QuerySet, Subquery, Value
-from django.db.models.functions import Concat
+from django.db.models import CharField, F, OuterRef, QuerySet, Subquery, Value
+from django.db.models.functions import Cast, Concat
 
 from datasets.errors import ObjectUnknown
 from datasets.lines import Line, read_lines
@@ -48,10 +48,17 @@ def list_example_sets() -> QuerySet[ExampleSet]:
     current = Alias.objects.filter(name=CURRENT, artifact__kind=KIND, artifact__namespace=DEFAULT_NAMESPACE,
                                    version__content_hash=OuterRef("pk")).exclude(artifact__name=OuterRef("pk"))
     versions = Version.objects.filter(artifact__kind=KIND, content_hash=OuterRef("pk")).order_by("created_at")
-    reference = Concat(F("artifact__namespace"), Value("/"), F("artifact__name"), Value(":v"), F("number"))
+    reference = Concat(F("artifact__namespace"), Value("/"), F("artifact__name"), Value(":v"),
+                       Cast("number", CharField()))
     return ExampleSet.objects.annotate(
         names=ArraySubquery(current.order_by("artifact__name").values("artifact__name")),
         references=ArraySubquery(versions.annotate(written=reference).values("written"))).order_by("-created_at")
+
+
+def names_of(content_hash: str) -> tuple[list[str], list[str]]:
+    """The bare names and the references of one set of examples."""
+    found: Any = list_example_sets().get(pk=content_hash)
+    return found.names, found.references
 
 
 def rows(version: Version, *, offset: int = 0, limit: int = 25, search: str = "") -> dict[str, Any]:
@@ -101,3 +108,9 @@ def get_object(version: Version, path: str) -> dict[str, Any]:
         held = ", ".join(item["path"] for item in version.objects_listing[:5]) or "nothing"
         raise ObjectUnknown(f"{version.reference} holds no such object.", hint=f"It holds {held}.")
     return dict(found)
+
+
+def object_bytes(item: dict[str, Any]) -> Iterator[bytes]:
+    """The bytes of one object of a version's listing."""
+    with open_blob(item["sha256"]) as file:
+        yield from read_chunks(file)

@@ -1,5 +1,49 @@
 """Routes of the registry: its limits, namespaces."""
 
+from typing import Any
+
+from django.http import HttpRequest
 from ninja import Router
 
+from optimize_site.kernel.api import DEFAULT_LIMIT, page
+from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.conf import setting
+from registry import queries
+from registry.operations import namespaces
+from registry.references import PART
+from registry.render import namespace_document
+from registry.schemas import Note
+
 router = Router(tags=["registry"])
+
+
+@router.get("/info")
+def info(request: HttpRequest) -> dict[str, Any]:
+    """What the registry takes: its limits, under `datasets`."""
+    return {"area": "this box", "names": PART.pattern,
+            "datasets": {"maxBytes": int(setting("trainer.datasets.max-bytes"))}}
+
+
+@router.get("/namespaces")
+def list_namespaces(request: HttpRequest, limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
+    """Every namespace, with how much it holds."""
+    return page(queries.list_namespaces(), "namespaces", namespace_document, limit=limit, offset=offset)
+
+
+@router.get("/namespaces/{namespace}")
+def get_namespace(request: HttpRequest, namespace: str) -> dict[str, Any]:
+    """A namespace: its datasets, models and bundles by name."""
+    return _whole(namespace)
+
+
+@router.post("/namespaces/{namespace}/annotate")
+def annotate_namespace(request: HttpRequest, namespace: str, body: Note) -> dict[str, Any]:
+    """Set the note on a namespace."""
+    namespaces.annotate_namespace(queries.get_namespace(namespace), description=body.description,
+                                  actor=actor_of(request))
+    return _whole(namespace)
+
+
+def _whole(name: str) -> dict[str, Any]:
+    namespace = queries.get_namespace(name)
+    return namespace_document(namespace) | queries.names_in(namespace)

@@ -1,0 +1,63 @@
+"""Datasets as JSON documents."""
+
+from typing import Any
+
+from datasets import queries
+from datasets.models import ExampleSet
+from datasets.operations import Registered
+from registry.models import Artifact, Version
+from registry.queries import list_versions
+from registry.render import aliases_document, artifact_document, objects_document, version_document
+
+ROUTES = "/v1/registry/datasets"
+
+
+def dataset_version(version: Version) -> dict[str, Any]:
+    """A dataset's version and what it holds."""
+    return version_document(version) | counts(queries.example_set(version)) | {
+        "objects": objects_document(version, ROUTES)}
+
+
+def dataset_summary(version: Version) -> dict[str, Any]:
+    """A dataset's version as a list shows it."""
+    document = dataset_version(version)
+    return {key: value for key, value in document.items() if key not in {"statistics", "findings", "objects"}}
+
+
+def counts(examples: ExampleSet) -> dict[str, Any]:
+    """How much a set of examples holds; `toolRows` is null where it was never counted."""
+    return {"exampleCount": examples.num_examples, "toolRows": examples.num_tool_rows,
+            "imageCount": examples.num_images, "blankLines": examples.num_blank_lines,
+            "sizeBytes": examples.size_bytes, "statistics": examples.statistics, "findings": examples.findings}
+
+
+def registered(done: Registered) -> dict[str, Any]:
+    """What registering gave: the version, and whether it is new."""
+    return dataset_version(done.version) | {"isNew": done.is_new}
+
+
+def named_dataset(artifact: Artifact) -> dict[str, Any]:
+    """A named dataset: its aliases, and its versions newest first."""
+    return artifact_document(artifact) | {"aliases": aliases_document(artifact),
+                                          "versions": [dataset_summary(version) for version in list_versions(artifact)]}
+
+
+def listed_dataset(artifact: Any) -> dict[str, Any]:
+    """A row of `queries.list_datasets`."""
+    return artifact_document(artifact) | {
+        "versionCount": artifact.num_versions, "latest": f"v{artifact.newest_number}",
+        "contentHash": artifact.newest_hash, "exampleCount": artifact.num_examples, "sizeBytes": artifact.size_bytes,
+        "updatedAt": artifact.newest_at}
+
+
+def named(version: Version) -> dict[str, Any]:
+    """A version in the bare-name form: its hash, and every name and reference of the same examples."""
+    names, references = queries.names_of(version.content_hash)
+    return {"hash": version.content_hash, "names": names, "references": references} | dataset_version(version)
+
+
+def example_set(examples: Any) -> dict[str, Any]:
+    """A row of `queries.list_example_sets`."""
+    return {"hash": examples.pk, "names": examples.names, "references": examples.references,
+            "exampleCount": examples.num_examples, "format": examples.format, "sizeBytes": examples.size_bytes,
+            "createdBy": examples.created_by, "createdAt": examples.created_at}

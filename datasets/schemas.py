@@ -1,0 +1,9 @@
+"""Bodies that the datasets' routes take."""
+
+from optimize_site.kernel.api import Body
+
+
+class NameTarget(Body):
+    """The dataset a bare name shall point at: a hash, a prefix of one, a name or a reference."""
+
+    dataset: str

@@ -1,0 +1,57 @@
+"""What the commands share that send a file: reading it where it lies, a progress bar, the box's limit beforehand."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from rich.console import Console
+from rich.progress import wrap_file
+
+from datasets.ingest import Examined, examine, refuse_too_large
+from optimize_site.kernel.commands import NounCommand
+from optimize_site.kernel.conf import DEFAULTS
+from optimize_site.kernel.errors import InvalidInput
+
+CHUNK = 1 << 20
+
+
+def send(command: NounCommand, path: str, file: str, **query: Any) -> Any:
+    """POST a file's bytes with a bar for the person watching. Raises DatasetTooLarge before a byte is sent."""
+    with opened(file) as (stream, size):
+        limit = command.client.get("/v1/registry/info")["datasets"]["maxBytes"]
+        refuse_too_large(size, limit)
+        if command.options.quiet or not sys.stderr.isatty():
+            return command.client.send_file(path, stream, **query)
+        with wrap_file(stream, size, description="Sending", console=Console(stderr=True), transient=True) as watched:
+            return command.client.send_file(path, watched, **query)
+
+
+def examine_file(file: str) -> Examined:
+    """Examine a file here, without a box. Raises DatasetInvalid, DatasetTooLarge, InvalidInput."""
+    with opened(file) as (stream, _):
+        return examine(iter(lambda: stream.read(CHUNK), b""), DEFAULTS["trainer.datasets.max-bytes"])
+
+
+@contextmanager
+def opened(file: str) -> Iterator[tuple[BinaryIO, int]]:
+    """A file and its size; `-` is standard input, kept on disk first because a body states its length."""
+    if file == "-":
+        with tempfile.TemporaryFile() as kept:
+            shutil.copyfileobj(sys.stdin.buffer, kept)
+            size = kept.tell()
+            kept.seek(0)
+            yield cast(BinaryIO, kept), size
+        return
+    with _opened(Path(file)) as stream:
+        yield stream, Path(file).stat().st_size
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise InvalidInput(f"{path} could not be read: {error.strerror}.", code="unreadable_file") from error

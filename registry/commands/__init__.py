@@ -1,0 +1,1 @@
+"""The verbs of `./optimize registry`, a mixin for each kind of artifact."""
