@@ -21,6 +21,7 @@ from optimize_site.appliance.steps import Step
 from optimize_site.appliance.unit import Unit
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SERVERS = ("postgres", "valkey")
 BUSY_SECONDS, IDLE_SECONDS = 0.1, 1.0
 ROTATE_SECONDS = 30.0
 
@@ -149,7 +150,9 @@ class Supervisor:
         if any(unit.is_running() for unit in workers):
             self._console.say("Stopping; running jobs save first (a second signal leaves them to be adopted).")
         self._stop(workers)
-        for unit in reversed([unit for unit in self._units if unit not in workers]):
+        servers = [unit for unit in self._units if unit.service.name in SERVERS]
+        self._stop([unit for unit in self._units if unit not in workers and unit not in servers])
+        for unit in reversed(servers):
             self._stop([unit])
         self.phase = "stopped"
         self.write_status()

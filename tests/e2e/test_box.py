@@ -1,0 +1,158 @@
+"""The box as a whole: it comes up, stays up whoever is killed, and goes down without a trace."""
+
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from optimize_site.appliance.places import CHECKOUT
+from optimize_site.appliance.processes import Identity
+from tests.e2e.conftest import Box, wait_until
+
+SERVICES = ["postgres", "valkey", "web", "control", "device/cpu/0", "device/cpu/1"]
+
+
+def test_the_first_start_tells_the_password_once_and_keeps_it_out_of_the_logs(box: Box) -> None:
+    assert re.fullmatch(r"\S{12,}", box.password)
+    logged = "".join(path.read_text(errors="replace") for path in (box.home / "logs").glob("*.log"))
+    assert box.password not in logged
+
+
+def test_every_service_is_ready_and_the_web_answers(box: Box) -> None:
+    assert [service["name"] for service in box.status()["services"]] == SERVICES
+    assert box.is_ready()
+
+
+def test_the_state_is_closed_to_other_users(box: Box) -> None:
+    assert not stat.S_IMODE(box.home.stat().st_mode) & 0o007
+    for name in ("run/services.json", "secret_key", "status.json"):
+        assert stat.S_IMODE((box.home / name).stat().st_mode) == 0o600
+
+
+def test_a_second_up_is_refused_and_disturbs_nothing(box: Box) -> None:
+    done = box.run("up")
+    assert done.returncode == 1
+    assert "is already up" in done.stdout + done.stderr
+    assert "./optimize down" in done.stdout + done.stderr
+    assert box.is_ready()
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_that_is_killed_comes_back(box: Box, name: str) -> None:
+    before = box.service(name)
+    box.process(name).send(signal.SIGKILL)
+    wait_until(lambda: box.service(name)["restarts"] == before["restarts"] + 1, what=f"the restart of {name}")
+    wait_until(box.is_ready, what=f"{name} after kill -9")
+    assert box.service(name)["pid"] != before["pid"]
+    assert box.service(name)["lastError"] == "ended by SIGKILL"
+
+
+def test_no_worker_of_the_web_outlives_its_master(box: Box) -> None:
+    workers = children_of(box.process("web").pid)
+    assert workers
+    box.process("web").send(signal.SIGKILL)
+    wait_until(lambda: not any(worker.is_alive() for worker in workers), what="the end of the web's workers")
+    wait_until(box.is_ready, what="the web after kill -9")
+
+
+def test_logs_show_what_a_service_said(box: Box) -> None:
+    assert "ready to accept connections" in box.run("logs", "postgres").stdout
+    unknown = box.run("logs", "nothing")
+    assert unknown.returncode == 1
+    assert "web" in unknown.stderr
+
+
+def test_a_killed_supervisor_leaves_no_service_and_the_next_up_works(box: Box) -> None:
+    services = [box.process(name) for name in SERVICES]
+    supervisor = box.process("supervisor")
+    supervisor.send(signal.SIGKILL)
+    wait_until(lambda: not any(process.is_alive() for process in services), 20, "the end of the services")
+    box.up()
+    assert box.is_ready()
+    assert box.process("supervisor") != supervisor
+
+
+def test_down_stops_everything_and_says_so_when_there_is_nothing_to_stop(box: Box) -> None:
+    everything = [box.process(name) for name in ["supervisor", *SERVICES]]
+    box.down()
+    assert not any(process.is_alive() for process in everything)
+    assert box.status()["phase"] == "stopped"
+    again = box.run("down")
+    assert (again.returncode, "is not up" in again.stdout) == (0, True)
+    box.up()
+
+
+def test_a_busy_port_is_named_with_the_way_out(scratch_home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        other = Box(scratch_home.with_name("busy"), OPTIMIZE_BIND=f"127.0.0.1:{port}")
+        done = other.run("up", "--detach")
+    assert done.returncode == 1
+    assert f"127.0.0.1:{port}" in done.stdout
+    assert "OPTIMIZE_BIND" in done.stdout
+
+
+def test_a_server_that_does_not_answer_is_named_without_its_password(scratch_home: Path) -> None:
+    url = "postgresql://me:secret@127.0.0.1:1/box"
+    done = Box(scratch_home.with_name("outside"), DATABASE_URL=url).run("up", "--detach")
+    assert done.returncode == 1
+    assert "DATABASE_URL" in done.stdout
+    assert "secret" not in done.stdout
+
+
+def test_a_database_of_another_major_version_is_refused(scratch_home: Path) -> None:
+    home = scratch_home.with_name("old")
+    (home / "postgres").mkdir(parents=True, mode=0o700)
+    (home / "postgres" / "PG_VERSION").write_text("9\n")
+    done = Box(home).run("up", "--detach")
+    assert done.returncode == 1
+    assert "made by Postgres 9" in done.stdout
+    assert "backup" in done.stdout
+
+
+@pytest.fixture
+def ordinary_home() -> Iterator[Path]:
+    """A private folder of an ordinary user, with a path too long for a socket."""
+    folder = Path(tempfile.mkdtemp(prefix="optimize-"))
+    home = folder / ("deep" * 24)
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    yield home
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_an_ordinary_user_can_run_a_box_in_a_deep_folder(ordinary_home: Path) -> None:
+    reachable = subprocess.run(["test", "-x", CHECKOUT / ".venv/bin/python"], user="nobody", check=False).returncode
+    if reachable:
+        pytest.skip("the checkout lies where other users cannot read it")
+    it = OrdinaryBox(ordinary_home, HOME=str(ordinary_home.parent))
+    it.up()
+    try:
+        assert it.is_ready()
+        assert it.process("postgres").pid
+    finally:
+        it.down()
+
+
+class OrdinaryBox(Box):
+    """A box that `nobody` runs."""
+
+    def run(self, *words: str, timeout: float = 180, **options: object) -> subprocess.CompletedProcess[str]:
+        """`./optimize WORDS …` as that user."""
+        return super().run(*words, timeout=timeout, user="nobody", group="nogroup", extra_groups=[], **options)
+
+
+def children_of(pid: int) -> list[Identity]:
+    """The live children of a process."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [found for child in text.split() if (found := Identity.of(int(child)))]
