@@ -3,15 +3,18 @@
 from typing import Any
 
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from ninja import Router
 
 from evaluations import queries
 from evaluations.errors import ReportNotReady
 from evaluations.operations import evaluations as operations
+from evaluations.phases import ENDS
 from evaluations.render import evaluation_document, evaluation_row, prediction_document, report_document
 from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import InvalidInput
+from optimize_site.kernel.stream import Subject, respond
 from registry.model_queries import get_model
 from registry.schemas import Note
 from registry.workload_queries import get_workload
@@ -77,6 +80,15 @@ def get_predictions(request: HttpRequest, evaluation: str, limit: int = DEFAULT_
     """The answers that there are, while it runs too, in the dataset's order or the wrong ones first."""
     rows = queries.list_predictions(queries.get_evaluation(evaluation), wrong_first=wrongFirst)
     return page(rows, "predictions", prediction_document, limit=limit, offset=offset)
+
+
+@router.get("/{evaluation}/events")
+def follow_evaluation(request: HttpRequest, evaluation: str, follow: bool = True, after: int = 0) -> HttpResponseBase:
+    """The current status first, then its changes as server-sent events, until it is over."""
+    pk = queries.get_evaluation(evaluation).pk
+    subject = Subject("evaluation", pk, lambda: evaluation_document(queries.get_evaluation(pk)),
+                      lambda status: status["phase"] in ENDS)
+    return respond(request, subject, follow=follow, after=after)
 
 
 @router.post("/{evaluation}/cancel", response={202: dict[str, Any]})

@@ -1,1 +1,1 @@
-"""The verbs of `./optimize registry`, a mixin for each kind of artifact."""
+"""Verbs that the `registry` command is made of."""

@@ -1,7 +1,159 @@
-"""`registry models …`."""
+"""The verbs of `registry models`."""
 
-from optimize_site.kernel.commands import NounCommand
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from optimize_site.kernel.commands import (
+    EXIT_CANCELLED,
+    EXIT_DONE,
+    EXIT_WORK_FAILED,
+    NounCommand,
+    arg,
+    read_document,
+    verb,
+)
+from optimize_site.kernel.errors import InvalidInput
+
+ROUTE, TRIALS = "/v1/registry/models", "/v1/training/trials"
+NAME = arg("model", metavar="NS/NAME")
+VERSION = arg("model", metavar="NS/NAME[:REF]", help="or a model ID")
+ALIAS = arg("alias", metavar="NS/NAME:ALIAS")
+OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CANCELLED}
 
 
 class ModelVerbs(NounCommand):
-    """What can be done with named models."""
+    """Mixed into the `registry` command."""
+
+    @verb("models list", arg("--namespace", "--project", dest="namespace", default="", metavar="NS"))
+    def list_models(self, namespace: str) -> None:
+        """Show the named models."""
+        self.show(self.client.get(ROUTE, namespace=namespace, limit=100), text=lambda document: self.table(
+            ["MODEL", "LATEST", "VERSIONS", "BASE MODEL", "ALIASES"],
+            [[row["reference"], row["latest"], row["versions"], row["baseModel"], _aliases(row["aliases"])] for row in document["models"]], right=["VERSIONS"]))
+
+    @verb("models versions", NAME, arg("--base-model", default="", metavar="REPO_OR_VERSION"),
+          arg("--produced-by-kind", default="", metavar="KIND"), arg("--produced-by-id", default="", metavar="ID"))
+    def list_model_versions(self, model: str, base_model: str, produced_by_kind: str, produced_by_id: str) -> None:
+        """Show a model's versions, newest first."""
+        found = self.client.get(f"{address(model)}/versions", baseModel=base_model, producedByKind=produced_by_kind,
+                                producedById=produced_by_id, limit=100)
+        self.show(found, text=lambda document: self._versions(document["versions"]))
+
+    @verb("models get", VERSION)
+    def get_model(self, model: str) -> None:
+        """Show a model's versions and aliases, or one version's descriptor, files and lineage."""
+        self.show(self.client.get(address(model)), text=self._model)
+
+    @verb("models card", VERSION)
+    def model_card(self, model: str) -> None:
+        """Print the model card."""
+        self.client.download(f"{address(model)}/card", sys.stdout.buffer)
+
+    @verb("models download", VERSION, arg("-f", "--file", default="", metavar="FILE", help="- for standard output"))
+    def download_model(self, model: str, file: str) -> None:
+        """Save the adapter with its card as a ZIP."""
+        if file == "-":
+            self.client.download(f"{address(model)}/adapter.zip", sys.stdout.buffer)
+            return
+        path = Path(file or f"{model.rpartition('/')[2].replace(':', '-')}.zip")
+        with path.open("wb") as target:
+            self.client.download(f"{address(model)}/adapter.zip", target)
+        self.say(f"Saved {path} ({path.stat().st_size / 1e6:.1f} MB).")
+
+    @verb("models register", NAME, arg("-f", "--file", required=True, metavar="FILE", help="- for standard input"),
+          arg("--alias", default=""))
+    def register_model(self, model: str, file: str, alias: str) -> None:
+        """Register a version from a descriptor."""
+        body = {"descriptor": read_document(file), "alias": alias}
+        self.show(self.client.post(f"{address(model)}/register", body),
+                  text=lambda document: print(document["reference"]))
+
+    @verb("models annotate", VERSION, arg("--description", default=None, help="an empty text clears it"))
+    def annotate_model(self, model: str, description: str | None) -> None:
+        """Set or clear the note on a version."""
+        self.show(self.client.post(f"{address(model)}/annotate", {"description": description}), text=self._model)
+
+    @verb("models alias set", ALIAS, arg("--version", required=True, metavar="vN"),
+          arg("--note", default="", help="why, where the alias is the champion of a workload"))
+    def set_model_alias(self, alias: str, version: str, note: str) -> None:
+        """Point an alias at a version; a workload's `champion` is a promotion."""
+        body = {"version": version, "note": note, "force": self.options.force}
+        self.show(self.client.post(alias_address(alias), body), text=self._alias)
+
+    @verb("models alias get", ALIAS)
+    def get_model_alias(self, alias: str) -> None:
+        """Show where an alias points, and where it pointed, oldest first."""
+        self.show(self.client.get(alias_address(alias)), text=self._alias)
+
+    @verb("models alias rm", ALIAS)
+    def remove_model_alias(self, alias: str) -> None:
+        """Take an alias away; versions stay."""
+        self.client.delete(alias_address(alias))
+        self.say(f"{alias} is gone; its versions stay.")
+
+    @verb("models try", VERSION, arg("--input", required=True, metavar="TEXT", help="- for standard input"),
+          arg("--instructions", default="", metavar="TEXT", help="the system message"))
+    def try_model(self, model: str, input: str, instructions: str) -> int:
+        """Ask a model one thing, with its base model's answer beside it."""
+        text = sys.stdin.read() if input == "-" else input
+        started = self.client.post(TRIALS, {"model": model, "input": text, "instructions": instructions})
+        found, _ = self.watch(f"{TRIALS}/{started['trialId']}", timeout=None, is_over=lambda doc: doc["phase"] in OVER,
+                              each=lambda doc: self.say(doc["phase"]) if doc["phase"] not in OVER else None)
+        self.show(found, text=self._trial)
+        return OVER[found["phase"]]
+
+    def _versions(self, versions: list[dict[str, Any]]) -> None:
+        self.table(["VERSION", "MODEL ID", "VARIANT", "BASE MODEL", "RANK", "RUN", "CREATED"],
+                   [[row["reference"], row["modelId"][:12], row["variant"], row["baseModel"], row["adapterRank"],
+                     (row["runId"] or "")[:12], row["createdAt"][:16]] for row in versions], right=["RANK"])
+
+    def _model(self, found: dict[str, Any]) -> None:
+        if isinstance(found.get("versions"), list):
+            aliases = _aliases(found["aliases"]) or "none"
+            self.facts([("Model", found["reference"]), ("Aliases", aliases)], title="Model")
+            print()
+            self._versions(found["versions"])
+            return
+        serving = found["servingModel"]
+        rank = f"adapter over {found['baseModel']}, rank {found['adapterRank']}"
+        modules = ", ".join(serving.get("targetModules", []))
+        self.facts([
+            ("Version", found["reference"]), ("Model ID", found["modelId"]), ("Digest", found["digest"]),
+            ("Registered", f"{found['createdAt'][:16]} by {found['createdBy']}"),
+            ("Aliases", ", ".join(found["aliases"]) or None), ("Lifecycle", found["lifecycle"]),
+            ("Base model", found["baseModel"]),
+            ("Parent", ", ".join(f"base model {parent['reference']}" for parent in found["parents"]) or None),
+            ("Produced by", f"{found['producedByKind']} {found['producedById']}" if found["producedByKind"] else None),
+            ("Serving", rank if found["adapterRank"] else "base model"), ("Artifact", serving.get("ref")),
+            ("Modules", modules or None),
+            ("Workload", found["workload"]), ("Description", found["description"] or None)], title="Model version")
+
+    def _alias(self, found: dict[str, Any]) -> None:
+        print(f"{found['reference']} is {found['version']}")
+        self.table(["VERSION", "SINCE", "BY"], [[row["version"], row["since"][:19], row["by"]]
+                                                for row in found["history"]])
+
+    def _trial(self, found: dict[str, Any]) -> None:
+        for system, answer in found["answers"].items():
+            print(f"{system} ({found['model'] if system == 'candidate' else 'base model'}):\n{answer['answer']}\n")
+        if found["failureReason"]:
+            self.say(found["failureReason"])
+
+
+def address(model: str) -> str:
+    """The route of a model."""
+    return f"{ROUTE}/{quote(model, safe='/:@')}"
+
+
+def alias_address(alias: str) -> str:
+    """The route of `NS/NAME:ALIAS`. Raises InvalidInput for another form."""
+    name, colon, label = alias.partition(":")
+    if not colon or not label or "/" not in name:
+        raise InvalidInput(f"{alias!r} is not of the form NS/NAME:ALIAS.", code="usage")
+    return f"{address(name)}/aliases/{quote(label, safe='')}"
+
+
+def _aliases(aliases: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in aliases.items())

@@ -1,0 +1,162 @@
+"""`evaluations`: score a model over a dataset, follow it, read its report and its answers."""
+
+from typing import Any
+from urllib.parse import quote
+
+from optimize_site.kernel.commands import EXIT_CANCELLED, EXIT_DONE, EXIT_WORK_FAILED, NounCommand, arg, verb
+from optimize_site.kernel.errors import InvalidInput
+from optimize_site.kernel.ids import SHOWN
+
+ROUTE = "/v1/training/evaluations"
+OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CANCELLED}
+EVALUATION = arg("evaluation", metavar="EVALUATION", help="ID, or the beginning of one")
+WORKLOAD = arg("--workload", "--project", default="", dest="workload", metavar="WORKLOAD")
+EXIT_STATUS = arg("--exit-status", action="store_true", help="5 where it failed, 6 where it was cancelled")
+PAGE = 100
+
+
+class Command(NounCommand):
+    """Starts and shows evaluations."""
+
+    noun = "evaluations"
+    help = "Evaluations: one model's answers to one dataset, scored by one grader."
+
+    @verb("start", arg("--model", required=True, metavar="MODEL"), arg("--dataset", default="", metavar="DATASET"),
+          arg("--grader", default=""), WORKLOAD, arg("--max-completion-tokens", type=int, default=0, metavar="N"),
+          arg("--description", default=""), arg("--submission-id", default=""),
+          arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS)
+    def start(self, wait: bool, exit_status: bool, **values: Any) -> int:
+        """Start an evaluation; dataset and grader are the workload's unless given."""
+        if exit_status and not wait:
+            raise InvalidInput("--exit-status requires --wait.", code="usage")
+        body = {"model": values["model"], "dataset": values["dataset"], "grader": values["grader"],
+                "workload": values["workload"], "maxCompletionTokens": values["max_completion_tokens"],
+                "description": values["description"], "submissionId": values["submission_id"]}
+        started = self.client.post(ROUTE, body)
+        if wait:
+            return self._wait(started["evaluationId"], exit_status)
+        self.show(started, text=self._record)
+        return EXIT_DONE
+
+    @verb("get", EVALUATION, arg("--follow", action="store_true"), EXIT_STATUS)
+    def get(self, evaluation: str, follow: bool, exit_status: bool) -> int:
+        """Show an evaluation's configuration, status and summary."""
+        if exit_status and not follow:
+            raise InvalidInput("--exit-status requires --follow.", code="usage")
+        if follow:
+            return self._wait(evaluation, exit_status)
+        self.show(self.client.get(address(evaluation)), text=self._record)
+        return EXIT_DONE
+
+    @verb("wait", EVALUATION, EXIT_STATUS)
+    def wait(self, evaluation: str, exit_status: bool) -> int:
+        """Follow an evaluation to its end."""
+        return self._wait(evaluation, exit_status)
+
+    @verb("list", arg("--model", default="", metavar="MODEL"), WORKLOAD,
+          arg("--phase", default="", help="a phase, or `open` for the unfinished"))
+    def list_evaluations(self, model: str, workload: str, phase: str) -> None:
+        """Show evaluations, newest first."""
+        found = self.client.get(ROUTE, model=model, workload=workload, phase=phase, limit=PAGE)
+        self.show(found, text=self._table)
+
+    @verb("report", EVALUATION)
+    def report(self, evaluation: str) -> None:
+        """Show the score with its interval, the fields lowest first, what was not scored and why."""
+        self.show(self.client.get(f"{address(evaluation)}/report"), text=self._report)
+
+    @verb("predictions", EVALUATION, arg("--limit", type=int, default=0, help="all of them unless given"),
+          arg("--wrong-first", action="store_true"))
+    def predictions(self, evaluation: str, limit: int, wrong_first: bool) -> None:
+        """Show the answers, while it runs too."""
+        self.show(self._predictions(evaluation, limit, wrong_first), text=self._answers)
+
+    @verb("cancel", EVALUATION)
+    def cancel(self, evaluation: str) -> None:
+        """Stop an evaluation; its answers so far stay."""
+        self.confirm(f"Cancel the evaluation {evaluation}?", needs_force=True)
+        self.show(self.client.post(f"{address(evaluation)}/cancel"), text=self._record)
+
+    @verb("retry", EVALUATION)
+    def retry(self, evaluation: str) -> None:
+        """Answer the rows that are missing, or that another commit of the base model answered."""
+        self.show(self.client.post(f"{address(evaluation)}/retry"), text=self._record)
+
+    @verb("annotate", EVALUATION, arg("--description", default=None, help="an empty text clears it"))
+    def annotate(self, evaluation: str, description: str | None) -> None:
+        """Set or clear the note."""
+        self.show(self.client.post(f"{address(evaluation)}/annotate", {"description": description}), text=self._record)
+
+    def _wait(self, evaluation: str, exit_status: bool) -> int:
+        found, _ = self.watch(address(evaluation), timeout=None, each=self._say_progress,
+                              is_over=lambda document: document["phase"] in OVER)
+        self.show(found, text=self._record)
+        return OVER[found["phase"]] if exit_status else EXIT_DONE
+
+    def _say_progress(self, document: dict[str, Any]) -> None:
+        if document["phase"] not in OVER:
+            counted = f" {document['answered']} of {document['rows']} rows" if document["answered"] else ""
+            self.say(f"{document['phase']}{counted}")
+
+    def _predictions(self, evaluation: str, limit: int, wrong_first: bool) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        while True:
+            size = min(PAGE, limit - len(found)) if limit else PAGE
+            page = self.client.get(f"{address(evaluation)}/predictions", limit=size, offset=len(found),
+                                   wrongFirst=wrong_first)
+            found += page["predictions"]
+            if not page["predictions"] or len(found) >= (limit or page["total"]):
+                return found
+
+    def _table(self, document: dict[str, Any]) -> None:
+        self.table(["ID", "PHASE", "MODEL", "WORKLOAD", "DATASET", "SCORE", "ROWS", "UNSCORED", "CREATED"],
+                   [[row["evaluationId"][:SHOWN], row["phase"], row["model"], row["workload"], row["dataset"],
+                     _score(row), f"{row['answered']}/{row['rows']}", row["unscored"], row["createdAt"][:16]]
+                    for row in document["evaluations"]], right=["SCORE", "ROWS", "UNSCORED"])
+
+    def _record(self, found: dict[str, Any]) -> None:
+        report = found["report"] or {}
+        self.facts([
+            ("Evaluation", found["evaluationId"]), ("Phase", found["phase"]), ("Model", found["model"]),
+            ("Base model", f"{found['baseModel']} at {(found['baseModelRevision'] or 'no commit yet')[:SHOWN]}"),
+            ("Workload", found["workload"]), ("Dataset", found["dataset"]), ("Grader", found["grader"]),
+            ("Answered", f"{found['answered']} of {found['rows']}"), ("Mean score", _score(found, report)),
+            ("Exact match", _share(report.get("exactMatchRate"))), ("Unscored", found["unscored"] or None),
+            ("Description", found["description"] or None), ("Waits", found["waitReason"]),
+            ("Failed", found["failureReason"]), ("To do", found["failureHint"])], title="Evaluation")
+
+    def _report(self, report: dict[str, Any]) -> None:
+        self.facts([("Mean score", _score(report, report)), ("Exact match", _share(report["exactMatchRate"])),
+                    ("Scored", f"{report['scored']} of {report['rows']}"),
+                    *((f"Unscored: {cause}", count) for cause, count in report["unscored"]["causes"].items())],
+                   title="Report")
+        print()
+        self.table(["FIELD", "ACCURACY", "MATCHED"],
+                   [[entry["field"], _share(entry["accuracy"]), f"{entry['matched']} of {entry['rows']}"]
+                    for entry in report["fields"]], right=["ACCURACY", "MATCHED"])
+
+    def _answers(self, rows: list[dict[str, Any]]) -> None:
+        self.table(["ROW", "SCORE", "EXPECTED", "ANSWER", "WHY"],
+                   [[row["position"], _score({"meanScore": row["score"]}) or "unscored", _line(row["expected"]),
+                     _line(row["answer"]), row["explanation"]] for row in rows], right=["ROW", "SCORE"])
+
+
+def address(evaluation: str) -> str:
+    """The route of an evaluation."""
+    return f"{ROUTE}/{quote(evaluation, safe='')}"
+
+
+def _score(document: dict[str, Any], report: dict[str, Any] | None = None) -> str | None:
+    if document.get("meanScore") is None:
+        return None
+    interval = (report or {}).get("interval")
+    return f"{document['meanScore']:.4f}" + (f" [{interval[0]:.4f}, {interval[1]:.4f}]" if interval else "")
+
+
+def _share(share: float | None) -> str | None:
+    return None if share is None else f"{share:.1%}"
+
+
+def _line(text: str, width: int = 60) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[:width - 1] + "…"
