@@ -1,5 +1,145 @@
-"""Routes of runs."""
+"""Routes of runs. A run is named by its ID or the beginning of it."""
 
-from ninja import Router
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from ninja import Query, Router, Status
+
+from optimize_site.kernel import stream
+from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
+from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.documents import parse_document
+from optimize_site.kernel.errors import InvalidInput, TooLarge
+from runs import operations, queries, render
+from runs.errors import NotWritten
+from runs.models import Run
+from runs.phases import PHASES
+from runs.schemas import descriptor_schema
 
 router = Router(tags=["runs"])
+MAX_STEPS = 100_000
+DESCRIPTOR = {"requestBody": {"required": True, "content": {
+    kind: {"schema": descriptor_schema()} for kind in ("application/json", "application/yaml")}}}
+
+
+class Annotation(Body):
+    """Notes on a run; a field left out stays, an empty text clears it."""
+
+    description: str | None = None
+    configName: str | None = None
+
+
+@router.post("", response={201: dict[str, Any], 200: dict[str, Any]}, openapi_extra=DESCRIPTOR)
+def start_run(request: HttpRequest, dryRun: bool = False) -> Status[dict[str, Any]]:
+    """Submit a descriptor (JSON or YAML). The same `submissionId` reaches the run it first started: 200, not 201."""
+    if dryRun:
+        return Status(200, check_run(request))
+    submission = operations.submit_run(_document(request), actor=actor_of(request))
+    return Status(201 if submission.is_new else 200, render.submission_document(submission))
+
+
+@router.post("/dry-run", openapi_extra=DESCRIPTOR)
+def check_run(request: HttpRequest) -> dict[str, Any]:
+    """What submitting the descriptor would say: what would train and whether it may, with every problem."""
+    return operations.check_run(_document(request), actor=actor_of(request))
+
+
+@router.get("")
+def list_runs(request: HttpRequest, phase: str = "", workload: str = "", project: str = "", archived: bool = False,
+              limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
+    """Runs, newest first; `phase` is a phase's name or `open`."""
+    runs = queries.list_runs(phase=phase, workload=workload or project, archived=archived)
+    return page(runs, "runs", render.run_row, limit=limit, offset=offset)
+
+
+@router.get("/{run_id}")
+def get_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """The whole record."""
+    return render.run_document(queries.get_run(run_id))
+
+
+@router.post("/{run_id}/cancel", response={202: dict[str, Any]})
+def cancel_run(request: HttpRequest, run_id: str) -> Status[dict[str, Any]]:
+    """Ask a run to end; its committed snapshots stay."""
+    run = operations.cancel_run(queries.get_run(run_id), actor=actor_of(request))
+    return Status(202, render.run_document(run))
+
+
+@router.post("/{run_id}/annotate")
+def annotate_run(request: HttpRequest, run_id: str, payload: Annotation) -> dict[str, Any]:
+    """Set the description or the configuration's name."""
+    run = operations.annotate_run(queries.get_run(run_id), actor=actor_of(request), description=payload.description,
+                                  config_name=payload.configName)
+    return render.run_document(run)
+
+
+@router.get("/{run_id}/metrics")
+def run_metrics(request: HttpRequest, run_id: str, limit: int = Query(0, ge=0, le=MAX_STEPS)) -> dict[str, Any]:
+    """The figures of every update, or of the `limit` most recent, oldest first."""
+    run = queries.get_run(run_id)
+    rows = queries.metrics_of(run, limit=limit or None)
+    return {"runId": run.pk, "total": run.metrics.count(), "metrics": [render.metric_document(row) for row in rows]}
+
+
+@router.get("/{run_id}/hparams")
+def run_hparams(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """The hyperparameters as the trainer was given them, and their digest. Not found until the job wrote them."""
+    run = queries.get_run(run_id)
+    return _written(run, "hyperparameters", run.hparams)
+
+
+@router.get("/{run_id}/engine-config")
+def run_engine_config(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """What was asked of the engine and what it runs with. Not found until the job wrote it."""
+    run = queries.get_run(run_id)
+    return _written(run, "engine configuration", run.engine_config)
+
+
+@router.get("/{run_id}/snapshots")
+def run_snapshots(request: HttpRequest, run_id: str, limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
+    """The run's committed snapshots, newest first."""
+    return page(queries.snapshots_of(queries.get_run(run_id)), "snapshots", render.snapshot_document, limit=limit,
+                offset=offset)
+
+
+@router.get("/{run_id}/attempts")
+def run_attempts(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """Every try at the run, oldest first."""
+    run = queries.get_run(run_id)
+    return {"runId": run.pk, "attempts": [render.attempt_document(row) for row in queries.attempts_of(run)]}
+
+
+@router.get("/{run_id}/log")
+def run_log(request: HttpRequest, run_id: str, name: str = Query("stderr", alias="stream"),
+            lines: int = Query(200, ge=1, le=5000), attempt: int | None = None) -> dict[str, Any]:
+    """The last lines that the run's job wrote."""
+    return queries.log_tail(queries.get_run(run_id), stream=name, lines=lines, attempt=attempt)
+
+
+@router.get("/{run_id}/events")
+def run_events(request: HttpRequest, run_id: str, follow: bool = True,
+               after: int = Query(0, ge=0)) -> HttpResponseBase:
+    """Follow a run (server-sent events): its status first, then what changes. `follow=false` answers at once."""
+    run = queries.get_run(run_id)
+    subject = stream.Subject(queries.KIND, run.pk, status=lambda: render.status_document(queries.get_run(run.pk)),
+                             is_over=lambda status: status["phase"] in PHASES.terminal)
+    return stream.respond(request, subject, follow=follow, after=after)
+
+
+def _document(request: HttpRequest) -> Any:
+    try:
+        text = request.body.decode()
+    except RequestDataTooBig as error:
+        raise TooLarge("The descriptor is larger than this box reads.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("The descriptor is not UTF-8.", code="malformed_document") from error
+    return parse_document(text, name="The descriptor")
+
+
+def _written(run: Run, what: str, found: dict[str, Any] | None) -> dict[str, Any]:
+    if found is None:
+        raise NotWritten(f"The run {run.pk[:12]} has not written its {what} yet; it is {run.phase}.",
+                         hint="It is written once the job starts to train.")
+    return {"runId": run.pk} | found

@@ -6,3 +6,9 @@ from django.apps import AppConfig
 class RunsConfig(AppConfig):
     name = "runs"
     verbose_name = "Runs"
+
+    def ready(self) -> None:
+        from optimize_site.kernel import box
+        from runs.queries import claims_of_runs
+
+        box.CLAIM_LISTERS.append(claims_of_runs)

@@ -5,7 +5,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Avg, F, FloatField, Q, QuerySet
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from optimize_site.kernel.catalog import load_catalog
@@ -94,18 +96,22 @@ def metrics_of(run: Run, *, limit: int | None = None) -> list[Metric]:
 
 def loss_summary(run: Run) -> dict[str, float] | None:
     """First, last and mean training loss; None before the first step."""
-    losses = [row["loss"] for row in run.metrics.order_by("step").values_list("values", flat=True)
-              if row.get("loss") is not None]
-    if not losses:
+    losses = run.metrics.filter(values__loss__isnull=False).exclude(values__loss=None)
+    first, last = losses.order_by("step").first(), losses.order_by("step").last()
+    if first is None or last is None:
         return None
-    return {"first": losses[0], "last": losses[-1], "mean": statistics.fmean(losses)}
+    return {"first": first.values["loss"], "last": last.values["loss"], "mean": _mean(run, "loss") or 0.0}
 
 
 def mean_throughput(run: Run) -> float | None:
     """Tokens a second, the mean over the steps that reported it."""
-    found = [row["tokens_per_second"] for row in run.metrics.values_list("values", flat=True)
-             if row.get("tokens_per_second")]
-    return statistics.fmean(found) if found else None
+    return _mean(run, "tokens_per_second")
+
+
+def _mean(run: Run, name: str) -> float | None:
+    figure = Cast(KeyTextTransform(name, "values"), FloatField())
+    found: float | None = run.metrics.aggregate(mean=Avg(figure))["mean"]
+    return found
 
 
 def eta_seconds(run: Run) -> float | None:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-import yaml
 from django.core.management.base import BaseCommand
 from django.db import OperationalError
 from rich.console import Console
 from rich.table import Table
 
 from optimize_site.kernel.client import Client, client_for
+from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, OperationError
 
 EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_REFUSED, EXIT_NOT_FOUND = 0, 1, 2, 3, 4
@@ -290,11 +290,7 @@ def read_document(file: str) -> Any:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except OSError as error:
         raise InvalidInput(f"{file} could not be read: {error.strerror}.", code="unreadable_file") from error
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidInput(f"{file} is neither JSON nor YAML: {str(error).splitlines()[0]}.",
-                           code="malformed_document") from error
+    return parse_document(text, name="Standard input" if file == "-" else file)
 
 
 def duration(text: str) -> float:

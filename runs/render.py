@@ -1,0 +1,117 @@
+"""Runs as the API shows them: the documents that programs, commands and pages read."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from optimize_site.kernel.models import Attempt
+from runs import queries
+from runs.descriptor import Config, Execution
+from runs.models import Metric, Run, Snapshot
+from runs.operations import Submission
+from runs.wording import part_of
+
+NAMED = {"loss": "loss", "validation_loss": "validationLoss", "validation_perplexity": "perplexity",
+         "learning_rate": "learningRate", "grad_norm": "gradNorm", "tokens_per_second": "tokensPerSecond",
+         "step_seconds": "stepSeconds"}
+"""Figures with names of their own in the API; the rest of what the loop logged stands under `measured`."""
+
+
+def run_row(run: Run) -> dict[str, Any]:
+    """A run in a list."""
+    dataset = run.references.get("dataset") or {}
+    return {
+        "runId": run.pk, "phase": run.phase, "workload": run.workload.name,
+        "isArchived": run.workload.archived_at is not None, "method": run.method, "baseModel": run.base_model,
+        "dataset": dataset.get("reference"), "configHash": run.config_hash, "configName": run.config_name,
+        "description": run.description, "progress": progress_document(run), "observedStep": run.observed_step,
+        "savedStep": run.saved_step, "lastLoss": run.summary.get("lastLoss"), "modelId": run.model_id,
+        "model": run.model.reference if run.model else None, "failureCode": run.failure_code or None,
+        "failureReason": _failure(run), "isCancelling": _is_cancelling(run), "createdBy": run.created_by,
+        "createdAt": run.created_at, "endedAt": run.ended_at,
+    }
+
+
+def run_document(run: Run) -> dict[str, Any]:
+    """The whole record."""
+    return run_row(run) | {
+        "workloadId": run.workload_id, "baseModelRevision": run.base_revision or None,
+        "config": in_order(run.config, Config), "execution": in_order(run.execution, Execution), "stated": run.stated,
+        "references": run.references, "grader": run.grader or None,
+        "warnings": run.warnings, "submissionId": run.submission_id or None,
+        "timing": {"phaseMillis": queries.phase_millis(run), "phaseSince": run.phase_since},
+        "cost": queries.cost_of(run), "loss": queries.loss_summary(run), "validation": run.summary.get("validation"),
+        "tokensPerSecond": queries.mean_throughput(run), "dataFit": run.data_fit, "checks": run.checks,
+        "failureHint": run.failure_hint or None, "failureEvidence": run.failure_evidence or None,
+        "attempts": [attempt_document(attempt) for attempt in queries.attempts_of(run)],
+    }
+
+
+def status_document(run: Run) -> dict[str, Any]:
+    """What a follower watches."""
+    return {
+        "runId": run.pk, "phase": run.phase, "progress": progress_document(run), "observedStep": run.observed_step,
+        "savedStep": run.saved_step, "lastLoss": run.summary.get("lastLoss"),
+        "validation": run.summary.get("validation"), "modelId": run.model_id,
+        "model": run.model.reference if run.model else None, "failureCode": run.failure_code or None,
+        "failureReason": _failure(run), "failureHint": run.failure_hint or None, "isCancelling": _is_cancelling(run),
+        "endedAt": run.ended_at,
+    }
+
+
+def in_order(values: dict[str, Any], part: type[BaseModel]) -> dict[str, Any]:
+    """Settings in the order of the descriptor; the database keeps them in its own."""
+    fields = {str(info.alias): part_of(info.annotation) for info in part.model_fields.values()}
+    known = {name: values[name] for name in fields if name in values} | values
+    return {name: in_order(value, inner) if isinstance(value, dict) and (inner := fields.get(name)) else value
+            for name, value in known.items()}
+
+
+def progress_document(run: Run) -> dict[str, Any]:
+    """How far a run is: updates done of all, the stage while it prepares, what it waits for, the time that is left."""
+    share = min(1.0, run.observed_step / run.total_steps) if run.total_steps else None
+    eta = queries.eta_seconds(run)
+    return {"step": run.observed_step, "totalSteps": run.total_steps,
+            "share": round(share, 4) if share is not None else None, "stage": run.stage or None,
+            "waitReason": queries.wait_reason(run) or None, "etaSeconds": round(eta, 1) if eta is not None else None}
+
+
+def submission_document(submission: Submission) -> dict[str, Any]:
+    """The answer to a start."""
+    run = submission.run
+    return {"runId": run.pk, "phase": run.phase, "configHash": run.config_hash, "isNew": submission.is_new,
+            "warnings": run.warnings,
+            "previousRuns": queries.previous_runs(run.config_hash, run.base_model, apart_from=run.pk)}
+
+
+def attempt_document(attempt: Attempt) -> dict[str, Any]:
+    """One try at a run."""
+    return {"number": attempt.number, "attemptId": attempt.pk, "device": attempt.lease.device_id,
+            "slot": attempt.lease.slot, "startedAt": attempt.started_at, "endedAt": attempt.ended_at,
+            "outcome": attempt.outcome or None, "resumedStep": attempt.resumed_step, "firstStep": attempt.first_step,
+            "lastStep": attempt.last_step, "exit": attempt.exit or None}
+
+
+def metric_document(metric: Metric) -> dict[str, Any]:
+    """The figures of one update; named ones at the top, whatever else was logged under `measured`."""
+    named = {ours: metric.values[theirs] for theirs, ours in NAMED.items() if metric.values.get(theirs) is not None}
+    measured = {name: value for name, value in metric.values.items() if name not in NAMED}
+    return {"step": metric.step, "attempt": metric.attempt, "at": metric.at} | named | {"measured": measured}
+
+
+def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
+    """A committed save."""
+    kinds = {"weights": snapshot.has_weights, "trainingState": snapshot.has_training_state}
+    return {"snapshotId": snapshot.pk, "step": snapshot.step, "attempt": snapshot.attempt,
+            "artifacts": [kind for kind, is_held in kinds.items() if is_held], "sizeBytes": snapshot.size_bytes,
+            "manifestDigest": snapshot.manifest_sha256, "isFinal": snapshot.is_final,
+            "status": "Removed" if snapshot.removed_at else "Available", "createdAt": snapshot.created_at}
+
+
+def _failure(run: Run) -> str | None:
+    """Why it failed; a retried attempt's reason is not the run's."""
+    return run.failure_reason if run.failure_reason and run.phase in {"FAILED", "CLEANING_UP"} else None
+
+
+def _is_cancelling(run: Run) -> bool:
+    return run.cancel_requested_at is not None and run.ended_at is None
