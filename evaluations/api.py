@@ -4,7 +4,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Router
+from ninja import Router, Status
 
 from evaluations import queries
 from evaluations.errors import ReportNotReady
@@ -43,9 +43,9 @@ class NewEvaluation(Body):
 
 
 @router.post("", response={201: dict[str, Any]})
-def start_evaluation(request: HttpRequest, body: NewEvaluation) -> tuple[int, dict[str, Any]]:
+def start_evaluation(request: HttpRequest, body: NewEvaluation) -> Status[dict[str, Any]]:
     """Score a model over a dataset. The same `submissionId` reaches the evaluation that the first request started."""
-    return 201, evaluation_document(operations.start_evaluation(body.request(), actor=actor_of(request)))
+    return Status(201, evaluation_document(operations.start_evaluation(body.request(), actor=actor_of(request))))
 
 
 @router.get("")
@@ -92,17 +92,17 @@ def follow_evaluation(request: HttpRequest, evaluation: str, follow: bool = True
 
 
 @router.post("/{evaluation}/cancel", response={202: dict[str, Any]})
-def cancel_evaluation(request: HttpRequest, evaluation: str) -> tuple[int, dict[str, Any]]:
+def cancel_evaluation(request: HttpRequest, evaluation: str) -> Status[dict[str, Any]]:
     """Stop it; what was answered stays."""
     row = operations.cancel_evaluation(queries.get_evaluation(evaluation), actor=actor_of(request))
-    return 202, evaluation_document(row)
+    return Status(202, evaluation_document(row))
 
 
 @router.post("/{evaluation}/retry", response={202: dict[str, Any]})
-def retry_evaluation(request: HttpRequest, evaluation: str) -> tuple[int, dict[str, Any]]:
+def retry_evaluation(request: HttpRequest, evaluation: str) -> Status[dict[str, Any]]:
     """Answer what is missing."""
     row = operations.retry_evaluation(queries.get_evaluation(evaluation), actor=actor_of(request))
-    return 202, evaluation_document(row)
+    return Status(202, evaluation_document(row))
 
 
 @router.post("/{evaluation}/annotate")

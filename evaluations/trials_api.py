@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Status
 
 from evaluations import queries
 from evaluations.errors import MalformedMessages
@@ -34,10 +34,10 @@ class NewTrial(Body):
 
 
 @router.post("", response={201: dict[str, Any]})
-def start_trial(request: HttpRequest, body: NewTrial) -> tuple[int, dict[str, Any]]:
+def start_trial(request: HttpRequest, body: NewTrial) -> Status[dict[str, Any]]:
     """Ask a model one thing, with its base model's answer beside it."""
     trial = operations.start_trial(get_model(body.model), body.conversation(), actor=actor_of(request))
-    return 201, trial_document(trial)
+    return Status(201, trial_document(trial))
 
 
 @router.get("/{trial}")
@@ -47,6 +47,6 @@ def get_trial(request: HttpRequest, trial: str) -> dict[str, Any]:
 
 
 @router.post("/{trial}/cancel", response={202: dict[str, Any]})
-def cancel_trial(request: HttpRequest, trial: str) -> tuple[int, dict[str, Any]]:
+def cancel_trial(request: HttpRequest, trial: str) -> Status[dict[str, Any]]:
     """Stop it."""
-    return 202, trial_document(operations.cancel_trial(queries.get_trial(trial), actor=actor_of(request)))
+    return Status(202, trial_document(operations.cancel_trial(queries.get_trial(trial), actor=actor_of(request))))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Status
 
 from optimize_site.kernel.api import MAX_LIMIT, page
 from optimize_site.kernel.auth import actor_of
@@ -22,9 +22,9 @@ def list_base_models(request: HttpRequest, all: bool = False, limit: int = MAX_L
 
 
 @router.post("/{path:base_model}/select", response={202: dict[str, Any]})
-def select_base_model(request: HttpRequest, base_model: str) -> tuple[int, dict[str, Any]]:
+def select_base_model(request: HttpRequest, base_model: str) -> Status[dict[str, Any]]:
     """Ask for a base model to be prepared."""
-    return 202, base_model_document(operations.select_base_model(base_model, actor=actor_of(request)))
+    return Status(202, base_model_document(operations.select_base_model(base_model, actor=actor_of(request))))
 
 
 @router.post("/{path:base_model}/deselect")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from ninja import Router
+from ninja import Router, Status
 
 from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
 from optimize_site.kernel.auth import actor_of
@@ -76,10 +76,10 @@ def set_alias(request: HttpRequest, model: str, alias: str, body: Pointing) -> d
 
 
 @router.delete("/{path:model}/aliases/{alias}", response={204: None})
-def remove_model_alias(request: HttpRequest, model: str, alias: str) -> tuple[int, None]:
+def remove_model_alias(request: HttpRequest, model: str, alias: str) -> Status[None]:
     """Take an alias away; its history stays."""
     remove_alias(get_artifact("model", model), alias, actor=actor_of(request))
-    return 204, None
+    return Status(204, None)
 
 
 @router.get("/{path:model}/card")
@@ -97,10 +97,10 @@ def download_adapter(request: HttpRequest, model: str) -> StreamingHttpResponse:
 
 
 @router.post("/{path:model}/register", response={201: dict[str, Any]})
-def register_model(request: HttpRequest, model: str, body: Registration) -> tuple[int, dict[str, Any]]:
+def register_model(request: HttpRequest, model: str, body: Registration) -> Status[dict[str, Any]]:
     """Register a version from a descriptor."""
-    return 201, version_document(operations.register_descriptor(model, body.descriptor, alias=body.alias,
-                                                                    actor=actor_of(request)))
+    version = operations.register_descriptor(model, body.descriptor, alias=body.alias, actor=actor_of(request))
+    return Status(201, version_document(version))
 
 
 @router.post("/{path:model}/annotate")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Status
 
 from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
 from optimize_site.kernel.auth import actor_of
@@ -46,10 +46,10 @@ def make_router(word: str = "projects") -> Router:
         return page(queries.list_workloads(), word, workload_row, limit=limit, offset=offset)
 
     @router.post("", response={201: dict[str, Any]}, operation_id=f"create_{word}")
-    def create_workload(request: HttpRequest, body: NewWorkload) -> tuple[int, dict[str, Any]]:
+    def create_workload(request: HttpRequest, body: NewWorkload) -> Status[dict[str, Any]]:
         """Make a workload and its namespace."""
         made = operations.create_workload(**body.model_dump(), actor=actor_of(request))
-        return 201, workload_document(made)
+        return Status(201, workload_document(made))
 
     @router.get("/{workload}", operation_id=f"get_{word}")
     def get_workload(request: HttpRequest, workload: str) -> dict[str, Any]:

@@ -100,3 +100,82 @@ def make_run(phase: str = "", **changes: Any) -> Any:
         Run.objects.filter(pk=run.pk).update(phase=phase)
         run.refresh_from_db()
     return run
+
+
+def put_weights(base_model: Any) -> Any:
+    """Lay a folder under a READY base model, as preparing it would, and register its version."""
+    from optimize_site.kernel.auth import SYSTEM
+    from optimize_site.kernel.conf import home
+    from registry.operations.models import register_base_model
+
+    folder = home() / base_model.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text("{}")
+    base_model.version = register_base_model(base_model, actor=SYSTEM)
+    base_model.save()
+    return base_model
+
+
+def make_adapter(workload: Any, base_model: Any, *, run_id: str = "a" * 64, weights: bytes = b"weights",
+                 step: int = 10, **lineage: Any) -> Any:
+    """A model that a run of the workload trained, registered as RECORDING does it."""
+    import tempfile
+    from pathlib import Path
+
+    from optimize_site.kernel.auth import SYSTEM
+    from registry.operations.models import register_run_model
+
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+        (Path(name) / "adapter_model.safetensors").write_bytes(weights)
+        return register_run_model(
+            workload=workload, base_model=base_model.repository, base_revision=base_model.revision,
+            base_version=base_model.version, name=None, adapter_folder=Path(name), rank=8,
+            target_modules=["q_proj", "k_proj"], lineage={"configHash": "c" * 64} | lineage, run_id=run_id, step=step,
+            actor=SYSTEM)
+
+
+def claim_job(device: str = "cpu", slot: int = 0) -> Any:
+    """What a device's worker does first: give the slot the oldest waiting work. Gives the attempt, or None."""
+    from gpu_worker.claims import claim
+
+    return claim(device, slot)
+
+
+def tell_job(attempt: Any, *events: dict[str, Any]) -> None:
+    """Have a claimed job say these events, stored one after another as the worker stores them."""
+    from django.db import transaction
+
+    from gpu_worker.kinds import KINDS
+
+    kind = KINDS[attempt.holder_kind]
+    with transaction.atomic():
+        row = kind.get(attempt.holder_id)
+        for event in events:
+            kind.on_event(row, attempt, event)
+
+
+def end_job(attempt: Any, outcome: str = "finished", last_words: str = "") -> None:
+    """The job's process is gone: settle the attempt and free the slot, as the worker does."""
+    from django.db import transaction
+    from django.utils import timezone
+
+    from gpu_worker.claims import release
+    from gpu_worker.kinds import KINDS
+    from optimize_site.kernel.models import Attempt
+    from optimize_site.kernel.work import Ending
+
+    kind = KINDS[attempt.holder_kind]
+    with transaction.atomic():
+        Attempt.objects.filter(pk=attempt.pk).update(ended_at=timezone.now(), outcome=outcome)
+        attempt.refresh_from_db()
+        kind.on_exit(kind.get(attempt.holder_id), attempt, Ending(outcome, {}, last_words))
+        release(attempt.lease)
+
+
+def run_job(*events: dict[str, Any], outcome: str = "finished", device: str = "cpu") -> Any:
+    """A whole job: claimed, started, these events, gone."""
+    attempt = claim_job(device)
+    tell_job(attempt, {"type": "started", "pid": 1, "versions": {}}, *events)
+    end_job(attempt, outcome)
+    return attempt

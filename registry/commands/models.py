@@ -31,7 +31,8 @@ class ModelVerbs(NounCommand):
         """Show the named models."""
         self.show(self.client.get(ROUTE, namespace=namespace, limit=100), text=lambda document: self.table(
             ["MODEL", "LATEST", "VERSIONS", "BASE MODEL", "ALIASES"],
-            [[row["reference"], row["latest"], row["versions"], row["baseModel"], _aliases(row["aliases"])] for row in document["models"]], right=["VERSIONS"]))
+            [[row["reference"], row["latest"], row["versions"], row["baseModel"], _aliases(row["aliases"])]
+             for row in document["models"]], right=["VERSIONS"]))
 
     @verb("models versions", NAME, arg("--base-model", default="", metavar="REPO_OR_VERSION"),
           arg("--produced-by-kind", default="", metavar="KIND"), arg("--produced-by-id", default="", metavar="ID"))
