@@ -1,6 +1,23 @@
-"""Addresses of the evaluations pages."""
+"""Addresses of the pages of workloads, models and evaluations."""
 
-from django.urls import URLPattern
+from django.urls import path
+
+from evaluations.views import evaluations, models, workloads
 
 app_name = "evaluations"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("workloads", workloads.workload_list, name="workloads"),
+    path("workloads-new", workloads.new, name="workload-new"),
+    path("workloads/<str:name>", workloads.detail, name="workload"),
+    path("workloads/<str:name>/promote", workloads.promotion, name="promote"),
+    path("workloads/<str:name>/settings", workloads.settings, name="workload-settings"),
+    path("models", models.model_list, name="models"),
+    path("models/<str:model_id>", models.detail, name="model"),
+    path("models/<str:model_id>/try", models.try_it, name="try"),
+    path("trials/<str:trial_id>", models.trial, name="trial"),
+    path("evaluations", evaluations.evaluation_list, name="list"),
+    path("evaluations/new", evaluations.new, name="new"),
+    path("evaluations/<str:evaluation_id>", evaluations.detail, name="detail"),
+    path("evaluations/<str:evaluation_id>/cancel", evaluations.cancel, name="cancel"),
+    path("evaluations/<str:evaluation_id>/retry", evaluations.retry, name="retry"),
+]

@@ -183,6 +183,30 @@ def percent(value: Any) -> str:
 
 
 @register.filter
+def width_percent(interval: Any) -> str:
+    """How wide an interval between 0 and 1 is drawn."""
+    return percent(float(interval[1]) - float(interval[0]))
+
+
+@register.filter
+def shade_percent(share: Any) -> str:
+    """How dark a cell is for a share: never so dark that its text could not be read."""
+    return f"{6 + float(share) * 34:.0f}%"
+
+
+@register.filter
+def minus(value: Any, other: Any) -> float:
+    """A difference."""
+    return float(value) - float(other)
+
+
+@register.filter
+def as_body(value: str, name: str) -> dict[str, str]:
+    """A JSON body of one field."""
+    return {name: value}
+
+
+@register.filter
 def rest_percent(value: Any) -> str:
     """What a share leaves of the whole."""
     return percent(1 - float(value))
@@ -199,6 +223,12 @@ def millions(value: Any) -> str:
     """A number of parameters as model names state it: `135 M`, `1.24 B`."""
     amount = float(value)
     return f"{amount / 1e9:.2f} B" if amount >= 1e9 else f"{amount / 1e6:.0f} M"
+
+
+@register.filter
+def billions(value: Any) -> str:
+    """Billions of parameters as the model's name states them."""
+    return f"{float(value):g} B" if float(value) >= 1 else f"{float(value) * 1000:.0f} M"
 
 
 @register.filter

@@ -1,0 +1,139 @@
+"""Pages of evaluations: the list, the start form, and one evaluation with its wrong rows first."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from datasets.queries import list_datasets
+from evaluations import phases, queries
+from evaluations.marking import mark_difference
+from evaluations.models import Evaluation, Prediction
+from evaluations.operations.evaluations import Request, cancel_evaluation, retry_evaluation, start_evaluation
+from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.errors import OperationError
+from optimize_site.kernel.graders import DEFAULT
+from optimize_site.kernel.listing import listed, whole
+from optimize_site.kernel.refusals import go
+from registry.base_model_queries import list_base_models
+from registry.model_queries import find_model, list_model_versions, serving_of, workload_of
+from registry.workload_queries import get_workload, list_workloads
+
+FILTERS = (("", "All"), ("open", "Open"), ("completed", "Completed"), ("failed", "Failed"), ("cancelled", "Cancelled"))
+SHOWN = (("wrong", "Wrong first"), ("all", "In order"), ("unscored", "Unscored"))
+ROWS = 20
+
+
+@require_GET
+def evaluation_list(request: HttpRequest) -> HttpResponse:
+    """Evaluations, newest first; of one phase, workload or model."""
+    phase, named = request.GET.get("phase", ""), request.GET.get("workload", "")
+    workload = get_workload(named) if named else None
+    page = listed(request, queries.list_evaluations(phase=phase, workload=workload))
+    template = "evaluations/list.html#live" if request.htmx else "evaluations/list.html"
+    return render(request, template, page | {"filters": FILTERS, "phase": phase, "workload": workload})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    """The start form; what is left out comes from the model's workload."""
+    sent = request.POST if request.method == "POST" else request.GET
+    values = {name: sent.get(name, "").strip() for name in ("model", "workload", "dataset", "grader", "description")}
+    if request.method != "POST":
+        return render(request, "evaluations/new.html", _form(values))
+    asked = Request(**values, max_new_tokens=whole(sent.get("max_new_tokens"), least=-1))
+    try:
+        row = start_evaluation(asked, actor=actor_of(request))
+    except OperationError as error:
+        if request.htmx or error.status == 403:
+            raise
+        return render(request, "evaluations/new.html", _form(values) | {"error": error}, status=error.status)
+    messages.success(request, "The evaluation is on its way.", extra_tags="good")
+    return go(request, reverse("evaluations:detail", args=[row.pk]))
+
+
+def _form(values: dict[str, str]) -> dict[str, Any]:
+    chosen = find_model(values["model"]) if values["model"] else None
+    own = workload_of(chosen) if chosen is not None else None
+    values = values | {"workload": values["workload"] or (own.name if own else "")}
+    return {"values": values, "default_grader": DEFAULT, "workloads": list_workloads().filter(archived_at=None),
+            "models": [version for version in list_model_versions()[:500] if not serving_of(version).is_base],
+            "base_models": [state.version for state in list_base_models() if state.is_ready and state.version],
+            "datasets": [artifact.reference for artifact in list_datasets()[:500]],
+            "chosen": chosen.pk if chosen else values["model"]}
+
+
+@require_GET
+def detail(request: HttpRequest, evaluation_id: str) -> HttpResponse:
+    """One evaluation: its score with interval, per-field accuracy, confusion, and its rows."""
+    row = queries.get_evaluation(evaluation_id)
+    is_open = row.phase in phases.OPEN
+    context = _page(request, row) | {"is_open": is_open}
+    if request.htmx and request.GET.get("part") != "rows":
+        return render(request, "evaluations/detail.html#live", context, status=200 if is_open else 286)
+    return render(request, "evaluations/detail.html#rows" if request.htmx else "evaluations/detail.html", context)
+
+
+def _page(request: HttpRequest, row: Evaluation) -> dict[str, Any]:
+    show = request.GET.get("show", "wrong")
+    report = row.report or {}
+    predictions = queries.list_predictions(row, wrong_first=show == "wrong")
+    predictions = predictions.filter(score=None) if show == "unscored" else predictions
+    answered, total = row.num_answered, row.num_rows
+    return {"row": row, "report": report, "serving": serving_of(row.model), "show": show, "shown_ways": SHOWN,
+            "share": answered / total if total else None, "eta_seconds": _eta(row),
+            "confusion": [_shares(table) for table in report.get("confusion") or []],
+            "causes": (report.get("unscored") or {}).get("causes") or {}, "page": _rows(request, predictions)}
+
+
+def _rows(request: HttpRequest, predictions: Any) -> dict[str, Any]:
+    page = listed(request, predictions, limit=ROWS)
+    page["rows"] = [marked(prediction) for prediction in page["rows"]]
+    return page
+
+
+def marked(row: Prediction) -> dict[str, Any]:
+    """A prediction with its difference marked, and what was asked."""
+    expected, answer = mark_difference(row.expected, row.answer)
+    return {"row": row, "expected": expected, "answer": answer, "messages": row.prompt.get("messages", []),
+            "asked": next((m for m in reversed(row.prompt.get("messages", [])) if m.get("role") == "user"), None)}
+
+
+def _shares(table: dict[str, Any]) -> dict[str, Any]:
+    """A confusion table whose cells know their share of the row, and whether they are right."""
+    lines = []
+    for label, counts in zip(table["labels"], table["counts"], strict=True):
+        total = sum(counts) or 1
+        lines.append({"label": label, "total": sum(counts),
+                      "cells": [{"count": count, "share": count / total, "is_right": given == label}
+                                for given, count in zip(table["columns"], counts, strict=True)]})
+    return table | {"lines": lines}
+
+
+def _eta(row: Evaluation) -> float | None:
+    """What the answers so far say of the rest; nothing while there are too few to tell."""
+    if row.phase != phases.EVALUATING or row.num_answered < 3:
+        return None
+    first = row.predictions.order_by("at").values_list("at", flat=True).first()
+    spent = (timezone.now() - first).total_seconds() if first else 0.0
+    return spent / row.num_answered * (row.num_rows - row.num_answered)
+
+
+@require_POST
+def cancel(request: HttpRequest, evaluation_id: str) -> HttpResponse:
+    """Stop it."""
+    row = cancel_evaluation(queries.get_evaluation(evaluation_id), actor=actor_of(request))
+    messages.success(request, "The evaluation is being cancelled. What was answered stays.", extra_tags="good")
+    return go(request, reverse("evaluations:detail", args=[row.pk]))
+
+
+@require_POST
+def retry(request: HttpRequest, evaluation_id: str) -> HttpResponse:
+    """Answer what is missing."""
+    row = retry_evaluation(queries.get_evaluation(evaluation_id), actor=actor_of(request))
+    messages.success(request, "The missing rows are being answered.", extra_tags="good")
+    return go(request, reverse("evaluations:detail", args=[row.pk]))

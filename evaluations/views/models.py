@@ -1,0 +1,107 @@
+"""Pages of models: the list, one with its lineage, scores and files, and the box in which to try it."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from evaluations import phases
+from evaluations.operations.trials import start_trial
+from evaluations.queries import get_trial, list_evaluations
+from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.feeds import Item, items
+from optimize_site.kernel.listing import listed
+from optimize_site.kernel.scores import best_scores_of_models
+from registry.base_model_queries import find_base_model
+from registry.model_queries import base_version_of, facts_of, get_model, list_model_versions, serving_of, workload_of
+from registry.models import Version
+from registry.queries import find_version
+from registry.workload_queries import references_of
+from runs.models import Run
+from runs.pages import title_of
+
+EVALUATIONS = 20
+
+
+@require_GET
+def model_list(request: HttpRequest) -> HttpResponse:
+    """Trained models and registered base models, newest first."""
+    page = listed(request, list_model_versions().prefetch_related("aliases"))
+    scores = best_scores_of_models(version.pk for version in page["rows"])
+    page["rows"] = [{"version": version, "serving": serving_of(version), "score": scores.get(version.pk),
+                     "aliases": version.aliases.all()} for version in page["rows"]]
+    return render(request, "models/list.html", page)
+
+
+@require_GET
+def detail(request: HttpRequest, model_id: str) -> HttpResponse:
+    """One model: where it came from, its scores, its files, and a box to try it."""
+    version = get_model(model_id)
+    serving, workload = serving_of(version), workload_of(version)
+    state = find_base_model(serving.base_model)
+    champion = references_of(workload).get("champion") if workload else None
+    return render(request, "models/detail.html", {
+        "version": version, "serving": serving, "facts": facts_of(version), "workload": workload,
+        "is_champion": champion is not None and champion.version_id == version.pk,
+        "lineage": _lineage(version), "run": _run(version), "uses": items("model-uses", version),
+        "evaluations": list_evaluations(model=version)[:EVALUATIONS],
+        "score": best_scores_of_models([version.pk]).get(version.pk),
+        "total_bytes": sum(item["bytes"] for item in version.objects_listing),
+        "try_why_not": "" if state is not None and state.is_ready
+        else f"{serving.base_model} is not ready on this box; choose it under Box first."})
+
+
+def _run(version: Version) -> Run | None:
+    if version.produced_by_kind != "run":
+        return None
+    return Run.objects.filter(pk=version.produced_by_id.partition("#")[0]).first()
+
+
+def _lineage(version: Version) -> dict[str, Any]:
+    """The nodes of the small graph: data and base on the left, the run in the middle."""
+    found: dict[str, Any] = {"parents": [], "run": None}
+    dataset = _dataset(version)
+    if dataset is not None:
+        found["parents"].append(Item("Dataset", dataset.reference, reverse("datasets:version", args=[dataset.pk])))
+    base = base_version_of(version)
+    if base is not None and base.pk != version.pk:
+        found["parents"].append(Item("Base model", serving_of(base).base_model,
+                                     reverse("evaluations:model", args=[base.pk])))
+    run = _run(version)
+    if run is not None:
+        found["run"] = Item("Run", title_of(run.config_name, run.description, run.pk), reverse("runs:detail", args=[run.pk]), run.phase)
+    return found
+
+
+def _dataset(version: Version) -> Version | None:
+    named = str(version.lineage.get("dataset") or version.lineage.get("datasetHash") or "")
+    return find_version("dataset", named, namespace=version.artifact.namespace_id) if named else None
+
+
+@require_POST
+def try_it(request: HttpRequest, model_id: str) -> HttpResponse:
+    """Ask the model one thing, with its base model beside it."""
+    said, system = request.POST.get("input", ""), request.POST.get("instructions", "").strip()
+    asked = ([{"role": "system", "content": system}] if system else []) + [{"role": "user", "content": said}]
+    trial = start_trial(get_model(model_id), asked, actor=actor_of(request))
+    return _trial(request, trial)
+
+
+@require_GET
+def trial(request: HttpRequest, trial_id: str) -> HttpResponse:
+    """The answers that came so far."""
+    return _trial(request, get_trial(trial_id))
+
+
+def _trial(request: HttpRequest, row: Any) -> HttpResponse:
+    is_open = row.phase in phases.OPEN
+    serving = serving_of(row.model)
+    sides = [("candidate", row.model.reference)] if not serving.is_base else []
+    context = {"trial": row, "is_open": is_open, "base": serving.base_model,
+               "sides": [{"name": name, "label": label, "found": row.answers.get(name)}
+                         for name, label in [*sides, ("base", serving.base_model)]]}
+    if not request.htmx:
+        return render(request, "models/trial.html", context)
+    return render(request, "models/trial.html#answers", context, status=200 if is_open else 286)
