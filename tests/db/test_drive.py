@@ -51,7 +51,7 @@ class FakeKind:
 
     def on_exit(self, row, attempt, ending):
         self.endings.append(ending)
-        to = {"finished": "DONE", "failed": "BROKEN"}.get(ending.outcome, "WAITING")
+        to = {"lost": "WAITING", "failed": "BROKEN"}.get(ending.outcome, "DONE")
         move(row, to, phases=PHASES, actor=SYSTEM)
 
     def wants_stop(self, row):
