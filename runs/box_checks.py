@@ -85,7 +85,7 @@ def check_devices(execution: Mapping[str, Any], facts: Facts) -> Iterator[Proble
                       f"has {present}.", "Leave it out to take what there is.")
         return
     most = min([facts.catalog.defaults.max_gpus_per_run, *([device.count] if device else [])])
-    if gpus + execution["rolloutGpus"] > most:
+    if gpus > most:
         yield Problem("execution.gpus", "too_many_devices", f"execution.gpus is {gpus}; a run here may use at most "
                       f"{most} of {profile}.", f"State at most {most}.")
     elif engine is not None and gpus > engine.max_gpus:

@@ -1,0 +1,317 @@
+"""`runs`: start training runs, follow them, read what they did."""
+
+import json
+import secrets
+import sys
+import time
+from typing import Any
+from urllib.parse import quote
+
+from rich.console import Console
+from rich.status import Status
+
+from optimize_site.kernel.commands import (
+    EXIT_CANCELLED,
+    EXIT_DONE,
+    EXIT_REFUSED,
+    EXIT_TIMED_OUT,
+    EXIT_WORK_FAILED,
+    NounCommand,
+    arg,
+    duration,
+    plain,
+    read_document,
+    verb,
+)
+from optimize_site.kernel.documents import parse_document
+from optimize_site.kernel.errors import InvalidInput, Problem, Unavailable
+from runs import text
+from runs.errors import RunRefused
+from runs.phases import title
+
+ROUTE = "/v1/training/runs"
+OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CANCELLED}
+RUN = arg("run", metavar="RUN", help="ID, or the beginning of one")
+EXIT_STATUS = arg("--exit-status", action="store_true", help="5 where it failed, 6 where it was cancelled")
+SENDS = 3
+LINE_SECONDS = 10.0
+
+
+class Command(NounCommand):
+    """Starts, follows and shows training runs."""
+
+    noun = "runs"
+    help = "Training runs: one base model, one dataset, one configuration, one adapter."
+
+    @verb("start", arg("-f", "--file", default="", metavar="FILE", help="JSON or YAML; - is standard input"),
+          arg("--set", action="append", default=[], dest="changes", metavar="PATH=VALUE",
+              help="lay a value over the file: config.hyperparams.lora.rank=16"),
+          arg("--dry-run", action="store_true", help="check it, start nothing"),
+          arg("--show-resolved", action="store_true", help="with --dry-run: every setting with its value"),
+          arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS)
+    def start(self, file: str, changes: list[str], dry_run: bool, show_resolved: bool, wait: bool,
+              exit_status: bool) -> int:
+        """Start a run from a descriptor, after checking it and asking."""
+        _refuse_flags(show_resolved=show_resolved and not dry_run, exit_status=exit_status and not wait,
+                      wait=wait and dry_run, file=not file and not changes)
+        document = with_changes(read_document(file) if file else {"kind": "run"}, changes)
+        if dry_run:
+            return self._dry_run(document, show_resolved)
+        if not self.options.force and sys.stdin.isatty():
+            self._ask(document)
+        started = self._submit(document)
+        if wait:
+            self.say(f"Run {started['runId']}")
+            return self._wait(started["runId"], None, exit_status)
+        self.show(started, text=self._started)
+        return EXIT_DONE
+
+    @verb("get", RUN, arg("--settings", action="store_true", help="configuration and execution, stated values marked"))
+    def get(self, run: str, settings: bool) -> None:
+        """Show a run: its state, results, cost."""
+        self.show(self.client.get(address(run)), text=lambda found: self._record(found, settings))
+
+    @verb("list", arg("--phase", default="", help="a phase, or `open` for the unfinished"),
+          arg("--workload", "--project", default="", dest="workload", metavar="WORKLOAD"),
+          arg("--archived", action="store_true", help="those of archived workloads too"),
+          arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
+    def list_runs(self, phase: str, workload: str, archived: bool, limit: int, offset: int) -> None:
+        """Show runs, newest first."""
+        self.show(self.client.get(ROUTE, phase=phase, workload=workload, archived=archived, limit=limit, offset=offset),
+                  text=self._table)
+
+    @verb("wait", RUN, arg("--timeout", type=duration, default=None, help="then exit with 7; the run carries on"),
+          EXIT_STATUS)
+    def wait(self, run: str, timeout: float | None, exit_status: bool) -> int:
+        """Follow a run to its end."""
+        return self._wait(run, timeout, exit_status)
+
+    @verb("cancel", RUN)
+    def cancel(self, run: str) -> None:
+        """Stop a run. Its device is freed, its snapshots stay."""
+        self.confirm(f"Cancel the run {run}?", needs_force=True)
+        found = self.client.post(f"{address(run)}/cancel")
+        self.show(found, text=lambda document: print(text.status_line(document)))
+
+    @verb("annotate", RUN, arg("--description", default=None, help="an empty text clears it"),
+          arg("--config-name", default=None, dest="config_name", help="heads the configuration in the scores"))
+    def annotate(self, run: str, description: str | None, config_name: str | None) -> None:
+        """Set or clear the notes on a run."""
+        body = {"description": description, "configName": config_name}
+        self.show(self.client.post(f"{address(run)}/annotate", body), text=lambda found: self._record(found, False))
+
+    @verb("metrics", RUN, arg("--limit", type=int, default=0, help="the most recent steps; all unless given"),
+          arg("--columns", "--fields", default="", dest="columns", metavar="NAMES", help="more columns: a,b,c"))
+    def metrics(self, run: str, limit: int, columns: str) -> None:
+        """Show the figures of each update."""
+        found = self.client.get(f"{address(run)}/metrics", limit=limit)["metrics"]
+        self.show(found, text=lambda steps: self._metrics(steps, _names(columns)))
+
+    @verb("hparams", RUN)
+    def hparams(self, run: str) -> None:
+        """Show the hyperparameters as the trainer was given them."""
+        self.show(self.client.get(f"{address(run)}/hparams"), text=self._hparams)
+
+    @verb("engine-config", RUN)
+    def engine_config(self, run: str) -> None:
+        """Show what was asked of the engine and what it runs with."""
+        self.show(self.client.get(f"{address(run)}/engine-config"), text=self._engine_config)
+
+    @verb("snapshots", RUN, arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
+    def snapshots(self, run: str, limit: int, offset: int) -> None:
+        """Show the run's committed snapshots, newest first."""
+        self.show(self.client.get(f"{address(run)}/snapshots", limit=limit, offset=offset), text=self._snapshots)
+
+    @verb("log", RUN, arg("--stream", choices=["stderr", "stdout"], default="stderr"),
+          arg("--lines", type=int, default=200), arg("--attempt", type=int, default=None))
+    def log(self, run: str, stream: str, lines: int, attempt: int | None) -> None:
+        """Show the last lines that the run's job wrote."""
+        found = self.client.get(f"{address(run)}/log", stream=stream, lines=lines, attempt=attempt)
+        self.show(found, text=lambda document: print("\n".join(plain(line) for line in document["lines"])))
+
+    # Starting --------------------------------------------------------------------------------------------------------
+
+    def _dry_run(self, document: Any, show_resolved: bool) -> int:
+        found = self.client.post(f"{ROUTE}/dry-run", document)
+        self.show(found, text=lambda checked: self._checked(checked, show_resolved))
+        return EXIT_DONE if found["valid"] else EXIT_REFUSED
+
+    def _ask(self, document: Any) -> None:
+        found = self.client.post(f"{ROUTE}/dry-run", document)
+        if not found["valid"]:
+            raise RunRefused.because([Problem(**problem) for problem in found["problems"]])
+        if self.is_text:
+            self._checked(found, False)
+        self.confirm("Start this run?", needs_force=False)
+
+    def _submit(self, document: Any) -> Any:
+        """Send it, again after a lost connection: the submission's ID makes the second reach the first one's run."""
+        if isinstance(document, dict):
+            document = {"submissionId": secrets.token_hex(16)} | document
+        for sends_left in reversed(range(SENDS)):
+            try:
+                return self.client.post(ROUTE, document)
+            except Unavailable:
+                if not sends_left:
+                    raise
+                time.sleep(1.0)
+        raise AssertionError("the last send returns or raises")
+
+    def _started(self, started: dict[str, Any]) -> None:
+        self.facts([("Run", started["runId"]), ("Phase", title(started["phase"])),
+                    ("Configuration", started["configHash"]),
+                    *(("Warning", warning["message"]) for warning in started["warnings"])])
+        self._previous(started["previousRuns"])
+        self.say(f"Follow it with `./optimize runs wait {started['runId'][:12]}`.")
+
+    def _checked(self, found: dict[str, Any], show_resolved: bool) -> None:
+        self.facts(text.dry_run_rows(found), title="Dry run")
+        for problem in found["problems"]:
+            print(plain(f"  {problem['path']}: {problem['message']} {problem['hint']}".rstrip()))
+        self.facts(text.lengths_rows(found["resolved"]["lengths"]), title="Lengths")
+        if found["diagnostics"] is not None:
+            self.facts(text.diagnostics_rows(found["diagnostics"]), title="Dataset")
+        if show_resolved:
+            self._settings(found["resolved"] | {"stated": found["stated"]})
+        self._previous(found["previousRuns"])
+
+    def _previous(self, previous: list[dict[str, Any]]) -> None:
+        if previous:
+            print("\nEarlier runs of this recipe")
+            self.table(["RUN", "PHASE", "CONFIGURATION", "MODEL", "SCORE", "CREATED"], text.previous_rows(previous),
+                       right=["SCORE"])
+
+    # Showing ---------------------------------------------------------------------------------------------------------
+
+    def _record(self, run: dict[str, Any], settings: bool) -> None:
+        self.facts(text.state_rows(run), title="State")
+        results = text.result_rows(run)
+        if any(value is not None for _, value in results):
+            self.facts(results, title="Results")
+        self.facts(text.cost_rows(run), title="Cost")
+        if settings:
+            self._settings(run)
+
+    def _settings(self, run: dict[str, Any]) -> None:
+        rows = text.settings_rows(run)
+        width = max(len(name) for name, _ in rows)
+        print("\nSettings")
+        for name, value in rows:
+            print(plain(f"  {name:<{width}} {value}"))
+
+    def _table(self, page: dict[str, Any]) -> None:
+        self.table(["RUN", "WORKLOAD", "METHOD", "BASE MODEL", "DATASET", "PHASE", "STEPS", "LOSS", "CONFIGURATION",
+                    "CREATED"], text.run_rows(page["runs"]), right=["STEPS", "LOSS"])
+        _footer(page, "runs")
+
+    def _metrics(self, steps: list[dict[str, Any]], more: list[str]) -> None:
+        named = ["loss"] + [name for name in ("validationLoss", "perplexity") if any(name in step for step in steps)]
+        titles = {"loss": "LOSS", "validationLoss": "VALIDATION LOSS", "perplexity": "PERPLEXITY"}
+        columns = ["STEP", *(titles.get(name, name) for name in [*named, *more])]
+        self.table(columns, text.metric_rows(steps, [*named, *more]), right=columns)
+
+    def _hparams(self, found: dict[str, Any]) -> None:
+        self.facts([*sorted(found["values"].items()), ("sha", found["sha"])], title="Hyperparameters")
+
+    def _engine_config(self, found: dict[str, Any]) -> None:
+        self.table(["SETTING", "REQUESTED", "RUNS WITH"], text.engine_rows(found))
+        self.facts([(name, json.dumps(value) if isinstance(value, dict) else value)
+                    for name, value in found["resolved"].items()], title="Resolved")
+
+    def _snapshots(self, page: dict[str, Any]) -> None:
+        self.table(["SAVED STEP", "SNAPSHOT", "ARTIFACTS", "SIZE", "STATUS", "NOTE", "CREATED"],
+                   text.snapshot_rows(page["snapshots"]), right=["SAVED STEP", "SIZE"])
+        _footer(page, "snapshots")
+
+    # Following -------------------------------------------------------------------------------------------------------
+
+    def _wait(self, run: str, timeout: float | None, exit_status: bool) -> int:
+        with Progress(self) as progress:
+            found, is_late = self.watch(address(run), timeout=timeout, each=progress.tell,
+                                        is_over=lambda document: document["phase"] in OVER)
+        if is_late:
+            self.say(f"The run {found['runId'][:12]} is still {text.status_line(found)}; it carries on.")
+            return EXIT_TIMED_OUT
+        self.show(found, text=lambda document: self._record(document, False))
+        return OVER[found["phase"]] if exit_status else EXIT_DONE
+
+
+class Progress:
+    """How a wait shows a run: one line that changes at a terminal, lines otherwise, JSON lines for programs."""
+
+    def __init__(self, command: Command):
+        self.command, self.last_event, self.last_phase, self.told_at = command, 0, "", 0.0
+        options = command.options
+        self.is_json = options.output != "text" and not options.jq and options.fields is None
+        is_live = sys.stderr.isatty() and not options.quiet and command.is_text
+        self.line = Status("", console=Console(stderr=True)) if is_live else None
+
+    def __enter__(self) -> "Progress":
+        if self.line is not None:
+            self.line.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.line is not None:
+            self.line.stop()
+
+    def tell(self, document: dict[str, Any]) -> None:
+        if self.is_json:
+            self._print_events(document)
+        elif self.line is not None:
+            self.line.update(plain(text.status_line(document)))
+        elif document["phase"] != self.last_phase or time.monotonic() - self.told_at >= LINE_SECONDS:
+            self.command.say(plain(text.status_line(document)))
+            self.told_at = time.monotonic()
+        self.last_phase = document["phase"]
+
+    def _print_events(self, document: dict[str, Any]) -> None:
+        if self.command.options.quiet:
+            return
+        found = self.command.client.get(f"{address(document['runId'])}/events", follow="false", after=self.last_event)
+        for event in found["events"]:
+            print(json.dumps({"event": event["type"], **event}, default=str), flush=True)
+            self.last_event = event["id"]
+        print(json.dumps({"event": "status", **found["status"]}, default=str), flush=True)
+
+
+def address(run: str) -> str:
+    """The route of a run."""
+    return f"{ROUTE}/{quote(run, safe='')}"
+
+
+def with_changes(document: Any, changes: list[str]) -> Any:
+    """A descriptor with `PATH=VALUE` laid over it. Raises InvalidInput."""
+    for change in changes:
+        path, equals, value = change.partition("=")
+        if not equals or not isinstance(document, dict):
+            raise InvalidInput(f"{change!r} is not of the form PATH=VALUE.", code="usage",
+                               hint="For instance --set config.hyperparams.lora.rank=16.")
+        *groups, name = path.split(".")
+        node = document
+        for group in groups:
+            node = node.setdefault(group, {})
+            if not isinstance(node, dict):
+                raise InvalidInput(f"{path!r} leads through {group}, which is a value.", code="usage")
+        node[name] = parse_document(value, name=f"The value of {path}")
+    return document
+
+
+def _refuse_flags(*, show_resolved: bool, exit_status: bool, wait: bool, file: bool) -> None:
+    sentences = {"--show-resolved requires --dry-run.": show_resolved, "--exit-status requires --wait.": exit_status,
+                 "--wait does not go with --dry-run.": wait, "Name a descriptor with -f FILE.": file}
+    for sentence, is_wrong in sentences.items():
+        if is_wrong:
+            raise InvalidInput(sentence, code="usage", hint="`./optimize runs start --help` shows its use.")
+
+
+def _names(text_: str) -> list[str]:
+    return [name.strip() for name in text_.split(",") if name.strip()]
+
+
+def _footer(page: dict[str, Any], noun: str) -> None:
+    shown = len(page[noun])
+    if shown:
+        print(f"{page['offset'] + 1} to {page['offset'] + shown} of {page['total']} {noun}.")
+    else:
+        print(f"No {noun}.")

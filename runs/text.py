@@ -1,0 +1,274 @@
+"""A run's documents as lines for people: the same words in every command. Pure: documents in, rows out."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from runs.phases import title
+
+Row = tuple[str, Any]
+
+
+def spell_duration(seconds: float | None) -> str:
+    """Seconds as people say them: `41s`, `3m 20s`, `2h 5m`."""
+    if seconds is None:
+        return "—"
+    if seconds < 60:
+        return f"{seconds:.0f}s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {rest}s" if rest else f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes}m" if minutes else f"{hours}h"
+
+
+def spell_bytes(count: int) -> str:
+    """A size in the largest binary unit that leaves it above one."""
+    size, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def progress_words(document: Mapping[str, Any]) -> str:
+    """`120/120 steps (100%), loss 0.1960`, or the stage before the first step."""
+    progress = document["progress"]
+    stage = progress["stage"]
+    if document["phase"] in {"STARTING_JOB", "QUEUED", "PREPARING"} and stage:
+        return _stage_words(stage)
+    if progress["waitReason"]:
+        return str(progress["waitReason"])
+    total = progress["totalSteps"]
+    words = f"{progress['step']}/{total} steps ({progress['share']:.0%})" if total else f"{progress['step']} steps"
+    if document.get("lastLoss") is not None:
+        words += f", loss {document['lastLoss']:.4f}"
+    if progress["etaSeconds"] is not None:
+        words += f", about {spell_duration(progress['etaSeconds'])} left"
+    return words
+
+
+def _stage_words(stage: Mapping[str, Any]) -> str:
+    if stage.get("total"):
+        return f"{stage['name']} {stage.get('done') or 0:,} of {stage['total']:,}"
+    return str(stage["name"])
+
+
+def status_line(document: Mapping[str, Any]) -> str:
+    """One line of a wait."""
+    ending = " (cancelling)" if document["isCancelling"] else ""
+    words = progress_words(document) if document["endedAt"] is None else ""
+    return f"{title(document['phase'])}{ending}{f': {words}' if words else ''}"
+
+
+def state_rows(run: Mapping[str, Any]) -> list[Row]:
+    """What the run is and how far."""
+    return [
+        ("Run", run["runId"]), ("Workload", run["workload"] + (" (archived)" if run["isArchived"] else "")),
+        ("Configuration", run["configName"] or None), ("Description", run["description"] or None),
+        ("Method", run["method"].upper()), ("Base model", run["baseModel"]), ("Dataset", _dataset(run, "dataset")),
+        ("Validation", _dataset(run, "validationDataset")), ("Phase", title(run["phase"])),
+        ("Progress", progress_words(run)), ("Saved", _saved(run)), ("Resumed", _resumed(run)),
+        ("Failure", _first_line(run["failureReason"])), ("To do", run["failureHint"] if run["failureReason"] else None),
+        *(("Warning", warning["message"]) for warning in run["warnings"]),
+    ]
+
+
+def result_rows(run: Mapping[str, Any]) -> list[Row]:
+    """What it has learned."""
+    loss, validation = run["loss"], run["validation"]
+    return [
+        ("Model", f"{run['model']} ({run['modelId'][:12]})" if run["model"] else None),
+        ("Validation loss", _validation(validation)),
+        ("Training loss", f"{loss['first']:.4f} → {loss['last']:.4f} (mean {loss['mean']:.4f})" if loss else None),
+        ("Data fit", _data_fit(run["dataFit"])), ("Start checks", _checks(run["checks"])),
+        ("Throughput", f"{run['tokensPerSecond']:,.0f} tokens per second per device, the mean over its steps"
+         if run["tokensPerSecond"] else None),
+    ]
+
+
+def cost_rows(run: Mapping[str, Any]) -> list[Row]:
+    """What it took."""
+    cost = run["cost"]
+    estimate = " (estimate)" if cost["isEstimate"] else ""
+    rate = cost["ratePerDeviceHour"]
+    amount = f", {cost['amount']:.2f} at {rate:g} a device hour" if rate else ""
+    examples = (run["references"].get("dataset") or {}).get("numExamples")
+    over = f" over {examples} examples" if examples else ""
+    return [("Device", f"{cost['deviceSeconds']:.1f} seconds{over}{amount}{estimate}"),
+            ("Duration", _duration(run)), ("Attempts", len(run["attempts"]) or None)]
+
+
+def settings_rows(run: Mapping[str, Any]) -> list[Row]:
+    """Every setting, in the descriptor's order and by its groups; those the person wrote are marked."""
+    stated = set(run["stated"])
+    return [(path.removeprefix("config.").removeprefix("hyperparams.").removeprefix("rlHyperparams."),
+             _value(value) + (" (stated)" if path in stated else ""))
+            for group in ("config", "execution") for path, value in _leaves(run[group], group)]
+
+
+def dry_run_rows(document: Mapping[str, Any]) -> list[Row]:
+    """The verdict of a dry run."""
+    resolved = document["resolved"]
+    return [
+        ("Valid", "yes" if document["valid"] else "no"), ("Configuration", document["configHash"]),
+        ("Updates", resolved["totalSteps"]), *(("Warning", warning["message"]) for warning in document["warnings"]),
+    ]
+
+
+def diagnostics_rows(found: Mapping[str, Any] | None) -> list[Row]:
+    """What the dataset looks like; how much was read comes before what was found."""
+    if found is None:
+        return []
+    shapes = ", ".join(f"{shape['rows']} × {shape['roles']}" for shape in found["shapes"][:3])
+    first = ", ".join(f"row {pair['row']} = row {pair['sameAs']}" for pair in found["duplicates"]["first"][:3])
+    duplicates = found["duplicates"]["rows"]
+    return [("Read", found["coverage"]["note"] or f"all {found['coverage']['read']:,} examples"),
+            ("Duplicates", f"{duplicates} ({first})" if duplicates else "none"), ("Shapes", shapes or None),
+            ("Offer tools", found["toolRows"] or None)]
+
+
+def lengths_rows(lengths: Mapping[str, Any]) -> list[Row]:
+    """Row lengths against the limit."""
+    return [("maxSeqLength", lengths["maxSeqLength"]), ("Training", lengths["training"]["note"])]
+
+
+def previous_rows(previous: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
+    """Earlier runs of the recipe as table rows."""
+    return [[run["runId"][:12], title(run["phase"]), run["configName"], run["model"],
+             f"{run['score']['meanScore']:.4f}" if run["score"] else None, _day(run["createdAt"])] for run in previous]
+
+
+def run_rows(runs: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
+    """A list of runs as table rows."""
+    return [[run["runId"][:12], run["workload"] + (" (archived)" if run["isArchived"] else ""), run["method"].upper(),
+             run["baseModel"], run["dataset"], title(run["phase"]), _short_progress(run), _number(run["lastLoss"]),
+             run["configName"], _day(run["createdAt"])] for run in runs]
+
+
+def metric_rows(metrics: Iterable[Mapping[str, Any]], fields: Iterable[str]) -> list[list[Any]]:
+    """Steps as table rows; a field stands at the top of a step or under `measured`."""
+    return [[step["step"], *(_number(step.get(name, step["measured"].get(name))) for name in fields)]
+            for step in metrics]
+
+
+def snapshot_rows(snapshots: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
+    """Snapshots as table rows."""
+    return [[row["step"], row["snapshotId"][:12], ", ".join(row["artifacts"]), spell_bytes(row["sizeBytes"]),
+             row["status"], "final" if row["isFinal"] else None, _day(row["createdAt"])] for row in snapshots]
+
+
+def engine_rows(document: Mapping[str, Any]) -> list[list[Any]]:
+    """Each requested setting, and what the engine made of it where that is another value."""
+    resolved = {path.rpartition(".")[2]: value for path, value in _leaves(document["resolved"], "")}
+    rows = []
+    for path, value in _leaves(document["requested"], ""):
+        found = resolved.get(path.rpartition(".")[2], value)
+        rows.append([path.removeprefix("."), _value(value), _value(found) if found != value else None])
+    return rows
+
+
+def _leaves(node: Any, path: str) -> Iterable[tuple[str, Any]]:
+    if not isinstance(node, Mapping):
+        yield path, node
+        return
+    for name, value in node.items():
+        yield from _leaves(value, f"{path}.{name}")
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ", ".join(_value(item) for item in value)
+    return str(value)
+
+
+def _number(value: Any) -> str | None:
+    if value is None:
+        return None
+    return f"{value:.4f}" if isinstance(value, float) and 1e-3 <= abs(value) < 1e6 else f"{value:.4g}" \
+        if isinstance(value, float) else str(value)
+
+
+def _dataset(run: Mapping[str, Any], name: str) -> str | None:
+    reference = run["references"].get(name)
+    return f"{reference['reference']} — {reference['numExamples']} example(s)" if reference else None
+
+
+def _saved(run: Mapping[str, Any]) -> str | None:
+    if run["savedStep"] is None:
+        return None
+    behind = run["observedStep"] - run["savedStep"]
+    return f"step {run['savedStep']} ({'latest reported step' if behind <= 0 else f'{behind} behind the latest step'})"
+
+
+def _resumed(run: Mapping[str, Any]) -> str | None:
+    attempts = run["attempts"]
+    if len(attempts) < 2:
+        return None
+    step = attempts[-1]["resumedStep"]
+    return "no save was left; from the base model" if step is None else f"from step {step}, with its optimizer state"
+
+
+def _validation(reading: Mapping[str, Any] | None) -> str | None:
+    if not reading or reading["loss"] is None:
+        return None
+    perplexity = f" (perplexity {reading['perplexity']:.2f})" if reading["perplexity"] is not None else ""
+    return f"{reading['loss']:.4f}{perplexity}"
+
+
+def _data_fit(fit: Mapping[str, Any] | None) -> str | None:
+    if fit is None:
+        return None
+    parts = [f"{fit['rows']:,} rows", f"longest {fit['longest']:,} tokens",
+             f"{fit['trainedTokens']:,} of {fit['totalTokens']:,} tokens trained"]
+    if fit["tooLong"] > 0:
+        parts.insert(1, f"{fit['tooLong']:,} left out as too long")
+    if fit["paddingShare"]:
+        parts.append(f"{fit['paddingShare']:.0%} padding")
+    return ", ".join(parts)
+
+
+def _checks(checks: list[Mapping[str, Any]]) -> str | None:
+    if not checks:
+        return None
+    passed = sum(check["passed"] for check in checks)
+    seconds = sum(check["seconds"] or 0 for check in checks)
+    sign = "✓ passed" if passed == len(checks) else "! passed"
+    values = [f"{check['name']} {check['value']:.2g} against {check['bound']:.2g}" for check in checks
+              if check["value"] is not None and check["bound"] is not None]
+    return f"{sign} {passed} of {len(checks)} in {spell_duration(seconds)}: {', '.join(values)}"
+
+
+def _duration(run: Mapping[str, Any]) -> str:
+    millis = run["timing"]["phaseMillis"]
+    named = {"waiting for devices": ["AWAITING_CAPACITY"], "queued": ["STARTING_JOB", "QUEUED"],
+             "preparing": ["PREPARING"], "training": ["TRAINING"]}
+    seconds = {name: sum(millis.get(phase, 0) for phase in phases) / 1000 for name, phases in named.items()}
+    total = sum(millis.values()) / 1000
+    seconds["other"] = max(0.0, total - sum(seconds.values()))
+    split = ", ".join(f"{name} {spell_duration(spent)}" for name, spent in seconds.items() if spent >= 0.05)
+    ended = f", ended {_ago(run['endedAt'])}" if run["endedAt"] else ""
+    return f"{spell_duration(total)}{ended}{f' ({split})' if split else ''}"
+
+
+def _ago(moment: Any) -> str:
+    then = datetime.fromisoformat(moment.replace("Z", "+00:00")) if isinstance(moment, str) else moment
+    return f"{spell_duration(max(0, round((datetime.now(UTC) - then).total_seconds())))} ago"
+
+
+def _day(moment: Any) -> str:
+    return str(moment)[:16].replace("T", " ")
+
+
+def _short_progress(run: Mapping[str, Any]) -> str | None:
+    progress = run["progress"]
+    return f"{progress['step']}/{progress['totalSteps']}" if progress["totalSteps"] else None
+
+
+def _first_line(text: str | None) -> str | None:
+    return text.splitlines()[0] if text else None

@@ -1,0 +1,489 @@
+"""Resolving: every default of the loop that runs, the hash, the sized batch, and what is refused and why."""
+
+import pytest
+
+from optimize_site.kernel.catalog import Defaults, MemorySettings
+from runs.facts import BaseModelFacts, DeviceFacts, WorkloadFacts
+from runs.resolve import size_passes
+from tests.unit.resolving import (
+    HELD_OUT,
+    document,
+    make_catalog,
+    make_dataset_facts,
+    make_entry,
+    make_facts,
+    measured,
+    only_problem,
+    problems,
+    resolved,
+)
+
+EVERY_DEFAULT = {
+    "method": "sft", "maxSeqLength": 2048,
+    "hyperparams": {
+        "lora": {"rank": 8, "alpha": 16, "dropout": 0, "targetModules": "default", "adaptExperts": False},
+        "optimizer": {"kind": "adamw", "learningRate": 0.0001, "weightDecay": 0, "maxGradNorm": 1},
+        "scheduler": {"kind": "linear", "warmupRatio": 0, "minLearningRateRatio": 0},
+        "training": {"epochs": 3, "maxSteps": 0, "microBatchPerGpu": 2, "gradientAccumulation": 4,
+                     "validationFrequencySteps": 100, "seed": 42}},
+    "model": {"precision": "BF16", "gradientCheckpointing": False, "attentionImplementation": "sdpa"},
+    "data": {"truncation": "error", "packing": False, "shuffle": True},
+    "loss": {"assistantTurns": "last", "trainOnToolCalls": True, "trainOnToolResults": False},
+}
+
+
+# Defaults ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R056", "R057", "R063", "R064", "R065", "R066", "R068", "R069", "R070", "R071", "R072", "R073",
+                         "R074", "R075", "R076", "R083", "R084", "R087", "R088", "R090", "R129", "R131", "R132", "R141",
+                         "R144", "R145")
+def test_a_descriptor_that_names_a_dataset_resolves_to_every_default():
+    config = resolved().config
+    training = EVERY_DEFAULT["hyperparams"]["training"] | {"maxSteps": None}
+    assert config["hyperparams"] == EVERY_DEFAULT["hyperparams"] | {"training": training}
+    assert config["model"] == EVERY_DEFAULT["model"]
+    assert config["data"] == EVERY_DEFAULT["data"] | {"validationDataset": None}
+    assert config["loss"] == EVERY_DEFAULT["loss"] | {"explicitLossMaskColumn": None}
+    assert (config["method"], config["maxSeqLength"]) == ("sft", 2048)
+
+
+@pytest.mark.requirement("R161", "R162", "R165", "R166", "R167", "R169")
+def test_execution_defaults():
+    assert resolved().execution == {
+        "gpus": 1, "rolloutGpus": 0, "microBatchSequences": None, "saveEvery": None, "keepAdapters": 5,
+        "keepTrainingStates": 2, "resumableSaveEvery": 10, "resumableSaveMinutes": 5, "deviceProfile": "cpu",
+        "engine": "trl", "hostMemoryGiB": None}
+
+
+@pytest.mark.requirement("R058", "R082")
+def test_stating_every_default_and_omitting_them_hash_alike():
+    assert resolved(EVERY_DEFAULT).config_hash == resolved().config_hash
+
+
+@pytest.mark.parametrize("change", [
+    {"maxSeqLength": 1024}, {"hyperparams": {"lora": {"rank": 4}}}, {"hyperparams": {"training": {"seed": 7}}},
+    {"model": {"gradientCheckpointing": True}}, {"data": {"shuffle": False}}, {"loss": {"assistantTurns": "all"}},
+    {"hyperparams": {"training": {"microBatchPerGpu": 1}}}])
+@pytest.mark.requirement("R049")
+def test_every_configuration_field_moves_the_hash(change):
+    assert resolved(change).config_hash != resolved().config_hash
+
+
+@pytest.mark.requirement("R161", "R047")
+def test_execution_settings_and_notes_stay_outside_the_hash():
+    other = resolved(execution={"saveEvery": 7, "keepAdapters": 1, "microBatchSequences": 1}, description="x",
+                     configName="y", submissionId="z")
+    assert other.config_hash == resolved().config_hash
+
+
+def test_another_name_for_the_same_examples_gives_the_same_hash():
+    renamed = make_facts(dataset=make_dataset_facts(stated="other", reference="x/other:v9", version_id="2" * 64))
+    assert resolved(facts=renamed).config_hash == resolved().config_hash
+
+
+def test_other_examples_give_another_hash():
+    assert resolved(facts=make_facts(dataset=make_dataset_facts("c" * 64))).config_hash != resolved().config_hash
+
+
+@pytest.mark.requirement("R061")
+def test_zero_takes_the_default_in_every_supervised_group():
+    zeroed = {"hyperparams": {"lora": {"rank": 0, "alpha": 0, "dropout": 0},
+                              "optimizer": {"learningRate": 0, "weightDecay": 0, "maxGradNorm": 0},
+                              "scheduler": {"warmupRatio": 0, "minLearningRateRatio": 0},
+                              "training": {"epochs": 0, "maxSteps": 0, "microBatchPerGpu": 0, "gradientAccumulation": 0,
+                                           "validationFrequencySteps": 0, "seed": 0}}, "maxSeqLength": 0}
+    assert resolved(zeroed).config == resolved().config
+
+
+@pytest.mark.requirement("R060")
+@pytest.mark.parametrize(("method", "group", "field", "value", "expected"), [
+    ("sft", "optimizer", "maxGradNorm", 2,
+     {"kind": "adamw", "learningRate": 0.0001, "weightDecay": 0, "maxGradNorm": 2}),
+    ("grpo", "optimizer", "maxGradNorm", 2,
+     {"kind": "adamw", "learningRate": 0.00001, "weightDecay": 0.01, "maxGradNorm": 2}),
+    ("gspo", "scheduler", "warmupRatio", 0.1, {"kind": "constant", "warmupRatio": 0.1, "minLearningRateRatio": 0})])
+def test_stating_one_field_of_a_group_leaves_the_rest_at_the_loop_s_defaults(method, group, field, value, expected):
+    name = "hyperparams" if method == "sft" else "rlHyperparams"
+    assert resolved({"method": method, name: {group: {field: value}}}).config[name][group] == expected
+
+
+@pytest.mark.requirement("R216", "R218", "R219", "R220", "R222", "R223", "R224", "R225", "R227", "R054")
+def test_reinforcement_defaults():
+    config = resolved({"method": "grpo", "rlHyperparams": {}}).config
+    numbers = {key: value for key, value in config["rlHyperparams"].items() if not isinstance(value, dict)}
+    assert numbers == {"epochs": 1, "maxSteps": 0, "groupSize": 4, "promptsPerStep": 8, "klBeta": 0.04,
+                       "temperature": 0.7, "maxCompletionLength": 256, "stalenessThreshold": 0}
+    assert config["reward"]["terms"] == [{"kind": "grader", "weight": 1, "grader": "json-label-match"}]
+    assert not {"hyperparams", "data", "loss", "preference"} & set(config)
+
+
+@pytest.mark.requirement("R226")
+def test_zero_is_kept_where_zero_means_zero():
+    stated = {"klBeta": 0, "temperature": 0, "maxSteps": 0, "stalenessThreshold": 0, "groupSize": 0}
+    found = resolved({"method": "grpo", "rlHyperparams": stated}).config["rlHyperparams"]
+    assert [found[name] for name in ("klBeta", "temperature", "maxSteps", "stalenessThreshold")] == [0, 0, 0, 0]
+    assert found["groupSize"] == 4
+
+
+@pytest.mark.requirement("R064")
+@pytest.mark.parametrize(("lora", "alpha"), [({"rank": 32}, 64), ({"rank": 4, "alpha": 3}, 3), ({"alpha": 2.5}, 2.5)])
+def test_alpha_is_twice_the_rank_unless_stated(lora, alpha):
+    assert resolved({"hyperparams": {"lora": lora}}).config["hyperparams"]["lora"]["alpha"] == alpha
+
+
+@pytest.mark.requirement("R077", "R079", "R080", "R081", "R082")
+@pytest.mark.parametrize(("micro", "accumulation", "length", "expected"), [
+    (None, None, 256, (8, 1)), (None, None, 512, (8, 1)), (None, None, 513, (4, 2)), (None, None, 1024, (4, 2)),
+    (None, None, 2048, (2, 4)), (None, None, 4096, (1, 8)), (None, None, 32768, (1, 8)),
+    (2, None, 2048, (2, 4)), (3, None, 2048, (3, 3)), (16, None, 2048, (16, 1)),
+    (None, 2, 2048, (4, 2)), (None, 3, 2048, (3, 3)), (None, 16, 2048, (1, 16)), (4, 5, 2048, (4, 5))])
+def test_the_halves_of_a_batch_are_sized(micro, accumulation, length, expected):
+    assert size_passes(micro, accumulation, length) == expected
+    stated = {"microBatchPerGpu": micro, "gradientAccumulation": accumulation}
+    facts = make_facts(entry=make_entry(context_length=40_000))
+    found = resolved({"maxSeqLength": length, "hyperparams": {"training": stated}}, facts=facts).config
+    training = found["hyperparams"]["training"]
+    assert (training["microBatchPerGpu"], training["gradientAccumulation"]) == expected
+
+
+def test_a_preference_pair_counts_as_two_sequences_of_a_pass():
+    training = resolved({"method": "dpo"}).config["hyperparams"]["training"]
+    assert (training["microBatchPerGpu"], training["gradientAccumulation"]) == (1, 8)
+
+
+@pytest.mark.requirement("R143")
+@pytest.mark.parametrize(("config", "expected"), [
+    ({"maxSeqLength": 4096}, False), ({"maxSeqLength": 4097}, True), ({"method": "dpo"}, True),
+    ({"maxSeqLength": 8192, "model": {"gradientCheckpointing": False}}, False)])
+def test_checkpointing_is_derived_and_hashed(config, expected):
+    facts = make_facts(entry=make_entry(context_length=40_000))
+    assert resolved(config, facts=facts).config["model"]["gradientCheckpointing"] is expected
+
+
+@pytest.mark.requirement("R143")
+def test_the_derived_checkpointing_hashes_as_the_stated_one():
+    facts = make_facts(entry=make_entry(context_length=40_000))
+    stated = {"maxSeqLength": 8192, "model": {"gradientCheckpointing": True}}
+    assert resolved(stated, facts=facts).config_hash == resolved({"maxSeqLength": 8192}, facts=facts).config_hash
+
+
+def test_settings_that_trl_ignores_are_absent():
+    found = resolved()
+    assert "weightPrecision" not in found.config["model"]
+    assert not {"rollout", "memory"} & set(found.execution)
+
+
+def test_the_steps_of_a_run_are_known_before_it_starts():
+    assert resolved().total_steps == 39
+    assert resolved({"hyperparams": {"training": {"maxSteps": 5}}}).total_steps == 5
+    assert resolved({"data": {"packing": True}}).total_steps is None
+
+
+# Refusals ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R037", "R038", "R051")
+def test_what_a_run_needs_is_asked_for_all_at_once():
+    body = {"config": {}}
+    assert _problems_of(body) == {"kind": "required", "workload": "required", "config.dataset": "required"}
+    assert _problems_of({}) == {"kind": "required", "workload": "required", "config": "required",
+                                "config.dataset": "required"}
+
+
+def _problems_of(body):
+    from runs.descriptor import parse_descriptor
+    from runs.resolve import resolve
+
+    return {problem.path: problem.code for problem in resolve(parse_descriptor(body), make_facts()).problems}
+
+
+def test_reading_mistakes_and_resolving_mistakes_come_together():
+    found = problems({"fromat": 1, "hyperparams": {"lora": {"rank": -1}, "optimizer": {"kind": "sgd"},
+                                                   "scheduler": {"minLearningRateRatio": 0.1}},
+                      "data": {"truncation": "oldest"}})
+    assert found == {"config.fromat": "unknown_field", "lora.rank": "negative_number",
+                     "optimizer.kind": "unknown_value", "scheduler.minLearningRateRatio": "floor_without_cosine",
+                     "config.data.truncation": "truncation_not_available"}
+
+
+def test_a_field_is_blamed_once():
+    assert problems({"hyperparams": {"lora": {"targetModules": 3, "dropout": 2}}}) == {
+        "lora.targetModules": "wrong_kind", "lora.dropout": "out_of_range"}
+
+
+@pytest.mark.requirement("R074")
+def test_only_cosine_has_a_floor():
+    floor = {"minLearningRateRatio": 0.1}
+    assert problems({"hyperparams": {"scheduler": floor | {"kind": "cosine"}}}) == {}
+    problem = only_problem({"hyperparams": {"scheduler": floor | {"kind": "constant"}}})
+    assert "0.1" in problem.message
+    assert "constant" in problem.message
+
+
+@pytest.mark.requirement("R063", "R200")
+def test_rank_and_length_are_held_against_what_the_box_supports():
+    entry = make_entry(max_rank=16, context_length=1024)
+    found = problems({"hyperparams": {"lora": {"rank": 17}}}, facts=make_facts(entry=entry))
+    assert found == {"lora.rank": "rank_too_high", "config.maxSeqLength": "sequence_too_long"}
+    assert problems({"hyperparams": {"lora": {"rank": 16}}, "maxSeqLength": 1024}, facts=make_facts(entry=entry)) == {}
+
+
+def test_the_context_that_preparing_found_is_the_limit():
+    base = BaseModelFacts(make_entry(context_length=None), "READY", "e" * 64, "rev", 512, is_selected=True)
+    assert problems(facts=make_facts(base_model=base)) == {"config.maxSeqLength": "sequence_too_long"}
+
+
+@pytest.mark.requirement("R066")
+def test_a_pattern_must_be_a_regular_expression():
+    assert problems({"hyperparams": {"lora": {"targetModules": "(["}}}) == {"lora.targetModules": "bad_pattern"}
+    assert problems({"hyperparams": {"lora": {"targetModules": r".*\.(q|v)_proj"}}}) == {}
+
+
+@pytest.mark.requirement("R215")
+def test_adapting_experts_is_refused():
+    assert problems({"hyperparams": {"lora": {"adaptExperts": True}}}) == {"lora.adaptExperts": "experts_refused"}
+    assert problems({"hyperparams": {"lora": {"adaptExperts": False}}}) == {}
+
+
+@pytest.mark.requirement("R085")
+def test_the_validation_dataset_is_not_the_training_dataset():
+    same = make_facts(validation=make_dataset_facts(reference="triage/copy:v1"))
+    assert problems({"data": {"validationDataset": "copy"}}, facts=same) == {
+        "config.data.validationDataset": "validation_is_training"}
+    other = make_facts(validation=make_dataset_facts(HELD_OUT))
+    assert problems({"data": {"validationDataset": "held"}}, facts=other) == {}
+    assert resolved(facts=other).config["data"]["validationDataset"] == HELD_OUT
+
+
+@pytest.mark.requirement("R052")
+@pytest.mark.parametrize("method", ["dpo", "grpo", "gspo"])
+def test_a_method_that_does_not_run_yet_is_checked_and_refused_by_name(method):
+    facts = make_facts(dataset=make_dataset_facts(format="preference-jsonl-v1" if method == "dpo" else "chat-jsonl-v1"))
+    problem = only_problem({"method": method}, facts=facts)
+    assert (problem.path, problem.code) == ("config.method", "method_not_available")
+    assert method in problem.message
+    group = "hyperparams" if method == "dpo" else "rlHyperparams"
+    found = problems({"method": method, group: {"optimizer": {"weightDecay": -1}}}, facts=facts)
+    assert found == {"optimizer.weightDecay": "negative_number", "config.method": "method_not_available"}
+
+
+@pytest.mark.requirement("R053")
+@pytest.mark.parametrize(("config", "path"), [
+    ({"rlHyperparams": {}}, "config.rlHyperparams"), ({"reward": {}}, "config.reward"),
+    ({"preference": {"beta": 0.1}}, "config.preference"),
+    ({"method": "grpo", "hyperparams": {}}, "config.hyperparams"),
+    ({"method": "grpo", "data": {"packing": True}}, "config.data"),
+    ({"method": "grpo", "loss": {"assistantTurns": "all"}}, "config.loss")])
+def test_a_group_of_another_method_is_refused(config, path):
+    assert problems(config)[path] == "does_not_apply"
+
+
+@pytest.mark.requirement("R139")
+def test_a_loss_or_data_group_of_nothing_but_defaults_asks_for_nothing():
+    found = problems({"method": "grpo", "data": {"truncation": "error", "shuffle": True},
+                      "loss": {"assistantTurns": "last"}})
+    assert found == {"config.method": "method_not_available"}
+
+
+def test_reinforcement_refuses_dropout_and_a_linear_schedule():
+    found = problems({"method": "grpo", "rlHyperparams": {"lora": {"dropout": 0.1}, "scheduler": {"kind": "linear"}}})
+    assert found["lora.dropout"] == "dropout_not_supported"
+    assert found["scheduler.kind"] == "schedule_not_supported"
+
+
+@pytest.mark.parametrize("mode", ["oldest", "oldest_or_drop"])
+def test_truncation_that_does_not_run_yet_is_refused_by_name(mode):
+    problem = only_problem({"data": {"truncation": mode}})
+    assert problem.code == "truncation_not_available"
+    assert mode in problem.message
+
+
+@pytest.mark.requirement("R095")
+def test_error_and_drop_are_the_truncations_that_run():
+    assert problems({"data": {"truncation": "error"}}) == problems({"data": {"truncation": "drop"}}) == {}
+
+
+def test_cutting_from_the_end_is_refused_with_and_without_a_mask():
+    assert "loss.explicitLossMaskColumn" in only_problem({"data": {"truncation": "right"}}).hint
+    masked = {"data": {"truncation": "right"}, "loss": {"explicitLossMaskColumn": "mask"}}
+    assert problems(masked) == {"config.data.truncation": "truncation_not_available"}
+
+
+@pytest.mark.requirement("R163")
+def test_devices_set_aside_for_rollouts_are_refused_saying_what_to_set():
+    problem = only_problem(execution={"rolloutGpus": 1})
+    assert problem.path == "execution.rolloutGpus"
+    assert "execution.gpus" in problem.hint
+
+
+def test_a_stale_rollout_is_refused():
+    found = problems({"method": "grpo", "rlHyperparams": {"stalenessThreshold": 1}})
+    assert found["config.rlHyperparams.stalenessThreshold"] == "staleness_not_supported"
+
+
+@pytest.mark.requirement("R162", "R169")
+def test_more_devices_than_there_are_or_than_the_engine_uses_are_refused():
+    assert problems(execution={"gpus": 2}) == {"execution.gpus": "too_many_devices"}
+    several = make_facts(devices=(DeviceFacts("h200", "cuda", 4, 100.0),))
+    training = {"hyperparams": {"training": {"microBatchPerGpu": 1, "gradientAccumulation": 4}}}
+    assert problems(training, execution={"gpus": 2}, facts=several) == {"execution.gpus": "too_many_devices_for_engine"}
+
+
+def test_devices_share_the_passes_evenly():
+    several = make_facts(devices=(DeviceFacts("h200", "cuda", 4, 100.0),))
+    assert problems(execution={"gpus": 3}, facts=several)["training.gradientAccumulation"] == "uneven_passes"
+
+
+def test_a_profile_the_box_does_not_have_is_refused_naming_those_it_has():
+    problem = only_problem(execution={"deviceProfile": "h200"})
+    assert (problem.path, problem.code) == ("execution.deviceProfile", "no_such_device")
+    assert "cpu" in problem.message
+
+
+def test_an_accelerator_is_chosen_before_the_processors():
+    both = make_facts(devices=(DeviceFacts("h200", "cuda", 1, 9.0), DeviceFacts("cpu", "cpu", 1, 9.0)))
+    assert resolved(facts=both).execution["deviceProfile"] == "h200"
+    assert resolved(facts=both, execution={"deviceProfile": "cpu"}).execution["deviceProfile"] == "cpu"
+
+
+@pytest.mark.requirement("R170")
+def test_host_memory_is_held_against_the_node_s_own():
+    assert problems(execution={"hostMemoryGiB": 25}) == {"execution.hostMemoryGiB": "host_memory_too_small"}
+    assert problems(execution={"hostMemoryGiB": 24}) == {}
+    unstated = make_facts(devices=(DeviceFacts("cpu", "cpu", 1, None),))
+    assert problems(execution={"hostMemoryGiB": 9999}, facts=unstated) == {}
+
+
+@pytest.mark.requirement("R147", "R169")
+def test_an_engine_that_is_not_allowed_or_not_known_is_refused():
+    entry = make_entry(engines={"trl": ["sft"], "verl": ["sft"]})
+    assert problems(execution={"engine": "verl"}, facts=make_facts(entry=entry)) == {
+        "execution.engine": "engine_not_allowed"}
+    assert problems(execution={"engine": "verl"}) == {"execution.engine": "engine_not_listed"}
+    assert problems(execution={"engine": "deepspeed"})["execution.engine"] == "unknown_engine"
+    allowed = make_facts(entry=entry, allowed_engines=("trl", "verl"))
+    assert problems(execution={"engine": "verl"}, facts=allowed) == {"execution.engine": "engine_not_available"}
+
+
+@pytest.mark.requirement("R147")
+def test_engine_settings_need_verl():
+    settings = {"engineSettings": {"engine": "verl", "settings": {"engine.forward_prefetch": True}}}
+    assert problems(settings) == {"config.engineSettings": "engine_not_listed"}
+    assert problems(settings, execution={"engine": "trl"}) == {"config.engineSettings": "engine_does_not_honour"}
+
+
+def test_engine_settings_are_checked_by_name():
+    entry = make_entry(engines={"trl": ["sft"], "verl": ["sft"]})
+    stated = {"engine.forward_prefetch": 1, "rollout.enforce_eager": True, "data.path": "/x",
+              "engine.pad_to_length_bucket": True}
+    found = problems({"engineSettings": {"engine": "verl", "settings": stated}},
+                     facts=make_facts(entry=entry, allowed_engines=("trl", "verl")))
+    prefix = "config.engineSettings.settings."
+    assert {path.removeprefix(prefix): code for path, code in found.items() if path.startswith(prefix)} == {
+        "engine.forward_prefetch": "wrong_kind", "rollout.enforce_eager": "setting_does_not_apply",
+        "data.path": "setting_not_allowed", "engine.pad_to_length_bucket": "wrong_kind"}
+
+
+def test_memory_settings_need_verl_and_the_box_s_leave():
+    found = problems({"model": {"weightPrecision": "bf16"}}, execution={"memory": {"offload": {"weights": True}}})
+    assert found == {"config.model.weightPrecision": "engine_not_listed",
+                     "execution.memory.offload.weights": "engine_not_listed"}
+    share = problems(execution={"rollout": {"memoryShare": 0.5}})
+    assert share == {"execution.rollout.memoryShare": "does_not_apply"}
+    catalog = make_catalog(defaults=Defaults(memory=MemorySettings(stateable=[])))
+    entry = make_entry(engines={"verl": ["sft"]})
+    facts = make_facts(entry=entry, catalog=catalog, allowed_engines=("verl",))
+    codes = [problem.code for problem in resolved({"model": {"weightPrecision": "bf16"}}, facts=facts).problems]
+    assert "setting_not_allowed" in codes
+
+
+@pytest.mark.requirement("R199")
+def test_an_allowed_model_must_be_selected_first():
+    base = BaseModelFacts(make_entry(), "", "e" * 64)
+    problem = only_problem(facts=make_facts(base_model=base))
+    assert problem.code == "base_model_not_selected"
+    assert "base-models select acme/tiny" in problem.hint
+
+
+@pytest.mark.requirement("R210")
+def test_a_serving_only_model_is_refused_with_the_reason_under_advisory_too():
+    entry = make_entry(serving_only=True, serving_only_reason="its experts cannot be served", engines={})
+    for strict in (False, True):
+        problem = only_problem(facts=make_facts(entry=entry, strict_envelopes=strict))
+        assert problem.code == "serving_only"
+        assert "its experts cannot be served" in problem.message
+
+
+@pytest.mark.requirement("R127")
+def test_a_run_outside_the_measurements_is_admitted_with_a_warning():
+    (warning,) = resolved().warnings
+    assert warning["code"] == "unmeasured_envelope"
+    assert "may run out of device memory" in warning["message"]
+    assert resolved(facts=make_facts(entry=make_entry(envelopes=[measured()]))).warnings == ()
+
+
+@pytest.mark.parametrize("change", [{"max_seq_length": 1024}, {"max_pass_tokens": 2048}, {"gpus": 2},
+                                    {"device_profile": "h200"}, {"methods": ["dpo"]}, {"precisions": ["INT4"]},
+                                    {"engines": ["verl"]}])
+def test_a_measurement_covers_what_it_measured_and_no_more(change):
+    facts = make_facts(entry=make_entry(envelopes=[measured(**change)]))
+    assert [warning["code"] for warning in resolved(facts=facts).warnings] == ["unmeasured_envelope"]
+
+
+def test_a_strict_box_refuses_what_was_not_measured():
+    facts = make_facts(entry=make_entry(envelopes=[measured(max_seq_length=1024)]), strict_envelopes=True)
+    problem = only_problem(facts=facts)
+    assert problem.code == "unmeasured_envelope"
+    assert "1024" in problem.hint
+    assert problems({"maxSeqLength": 1024}, facts=facts) == {}
+
+
+def test_archived_things_take_no_new_work():
+    facts = make_facts(workload=WorkloadFacts("w", "triage", "triage", "", True, True))
+    assert [problem.code for problem in resolved(facts=facts).problems] == ["workload_archived", "namespace_archived"]
+
+
+def test_a_dataset_the_method_cannot_read_is_refused():
+    assert problems(facts=make_facts(dataset=make_dataset_facts(format="preference-jsonl-v1"))) == {
+        "config.dataset": "wrong_format"}
+    assert problems(facts=make_facts(dataset=make_dataset_facts(num_images=3))) == {
+        "config.dataset": "images_not_available"}
+
+
+@pytest.mark.requirement("R042")
+def test_a_run_may_state_the_grader_of_its_evaluations():
+    assert problems(grader="json-label-match") == {}
+    assert problems(grader="jsonlabel") == {"grader": "malformed_grader"}
+    assert problems(grader="http:https://x") == {"grader": "grader_not_available"}
+
+
+def test_workload_and_project_are_one_thing():
+    body = document() | {"project": "triage"}
+    assert _problems_of(body) == {}
+    assert _problems_of(body | {"project": "other"}) == {"project": "contradiction"}
+    del body["workload"]
+    assert _problems_of(body) == {}
+
+
+@pytest.mark.parametrize(("stated", "path"), [
+    ({"smoke": {}}, "smoke"), ({"warmStartModelId": "m"}, "warmStartModelId")])
+def test_what_belongs_to_later_work_is_refused_by_name(stated, path):
+    assert list(problems(**stated)) == [path]
+
+
+def test_the_warm_start_s_hash_is_not_the_person_s_to_state():
+    assert problems({"warmStartConfigHash": "x"}) == {"config.warmStartConfigHash": "set_by_the_box"}
+
+
+def test_int4_on_processors_is_admitted_and_said_to_be_slow():
+    found = resolved({"model": {"precision": "INT4"}})
+    assert found.problems == ()
+    assert "int4_on_processors" in [warning["code"] for warning in found.warnings]
+
+
+def test_every_refusal_has_a_code_and_a_sentence():
+    found = resolved({"method": "grpo", "data": {"truncation": "oldest"}, "rlHyperparams": {"stalenessThreshold": 2}},
+                     execution={"gpus": 9, "rolloutGpus": 1, "hostMemoryGiB": 99, "engine": "verl"}, smoke={})
+    assert len(found.problems) >= 7
+    assert all(problem.code and problem.message.endswith(".") for problem in found.problems)
