@@ -206,7 +206,7 @@ def claims_of_runs(workload: str) -> list[dict[str, Any]]:
     runs = all_runs().filter(phase__in=[*PHASES.active, "AWAITING_CAPACITY"]).order_by(
         F("queued_at").asc(nulls_last=True))
     if workload:
-        runs = runs.filter(Q(workload__name=workload) | Q(workload_id__startswith=workload))
+        runs = runs.filter(Q(workload__name=workload) | Q(workload__id__startswith=workload))
     return [{"kind": run.method.upper(), "for": run.config_name or run.base_model, "workId": run.pk,
              "workload": run.workload.name, "devices": run.execution["gpus"], "pool": run.execution["deviceProfile"],
              "state": "GRANTED" if run.phase in PHASES.active else "QUEUED", "since": run.phase_since} for run in runs]

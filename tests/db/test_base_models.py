@@ -5,6 +5,7 @@ import json
 import pytest
 from django.test import Client
 
+from gpu_worker.engines.plans import complete
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.errors import Forbidden, NotFound, Refused
@@ -90,6 +91,8 @@ def test_the_plan_states_the_source_and_what_the_catalog_knows():
     assert plan["catalog"]["special_tokens"]["eos"] == "<|im_end|>"
     assert plan["catalog"]["context_length"] == 8192
     assert plan["out"].startswith(str(home() / "base-models"))
+    assert complete(plan, attempt=attempt.pk, subject={"kind": "base_model", "id": attempt.holder_id}, threads=1,
+                    device={"kind": "cpu", "uuids": []})
 
 
 def test_preparing_runs_on_the_processors_even_beside_a_gpu():
