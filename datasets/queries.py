@@ -72,8 +72,8 @@ def rows(version: Version, *, offset: int = 0, limit: int = 25, search: str = ""
     if offset < 0:
         raise InvalidInput(f"offset is {offset}; it must not be negative.", code="invalid_offset")
     examples = example_set(version)
-    wanted = " ".join(search.casefold().split())
-    found = ((position, line) for position, line in islice(enumerate(_lines(examples)), offset, None))
+    start, wanted = min(offset, examples.num_examples), " ".join(search.casefold().split())
+    found = ((position, line) for position, line in islice(enumerate(_lines(examples)), start, None))
     matching = ((position, line, row) for position, line in found if _holds(row := read_row(line.data), wanted))
     shown = [_row(position, line, row) for position, line, row in islice(matching, limit)]
     further = next(matching, None) if len(shown) == limit else None

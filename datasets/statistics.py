@@ -108,8 +108,10 @@ class Statistics:
         for name, value in fields.items():
             if name not in self.fields and len(self.fields) >= MAX_FIELDS:
                 continue
+            if name not in self.fields:
+                self.fields[name] = Values()
             shown = value if isinstance(value, str) else orjson.dumps(value).decode()
-            self.fields.setdefault(name, Values()).add(shown[:LABEL_CHARACTERS])
+            self.fields[name].add(shown[:LABEL_CHARACTERS])
 
     def document(self) -> dict[str, Any]:
         """The statistics as JSON; `labels` is there where whole answers are short texts that repeat."""

@@ -9,7 +9,7 @@ from optimize_site.kernel.errors import AmbiguousPrefix, NotFound
 from optimize_site.kernel.ids import HEX, SHOWN
 from registry.errors import AmbiguousName, InvalidReference, UnknownVersion
 from registry.models import Alias, AliasMove, Artifact, Namespace, Version
-from registry.references import DEFAULT_NAMESPACE, LATEST, Reference, parse_artifact, parse_reference, shown
+from registry.references import DEFAULT_NAMESPACE, LATEST, Reference, parse_artifact, parse_reference, part, shown
 
 CURRENT = "current"
 MIN_PREFIX = 4
@@ -166,9 +166,10 @@ def _near(kind: str, reference: Reference) -> str:
 def _close_names(kind: str, reference: Reference) -> Iterator[str]:
     known = [f"{space}/{name}" for space, name in Artifact.objects.filter(kind=kind).order_by("-pk")
              .values_list("namespace", "name")[:2000]]
-    wanted = reference.artifact if reference.namespace else f"{DEFAULT_NAMESPACE}/{reference.name}"
-    by_name = [text for text in known if text.rpartition("/")[2] == reference.name]
-    yield from dict.fromkeys(by_name[:2] + difflib.get_close_matches(wanted, known, n=2, cutoff=0.7))
+    whole = difflib.get_close_matches(reference.artifact, known, n=2, cutoff=0.7)
+    names = difflib.get_close_matches(reference.name, {text.rpartition("/")[2] for text in known}, n=2, cutoff=0.7)
+    by_name = [text for text in known if text.rpartition("/")[2] in names]
+    yield from dict.fromkeys(whole + by_name[:2])
 
 
 # Lists ---------------------------------------------------------------------------------------------------------------
@@ -207,7 +208,8 @@ def names_in(namespace: Namespace) -> dict[str, list[str]]:
 
 
 def get_alias(artifact: Artifact, name: str) -> Alias:
-    """An alias that somebody set. Raises UnknownVersion."""
+    """An alias that somebody set. Raises UnknownVersion, InvalidReference."""
+    name = part(name, "alias", name)
     alias = artifact.aliases.select_related("version__artifact__namespace").filter(name=name).first()
     if alias is None:
         raise UnknownVersion(f"{artifact.reference} has no alias {name}.", hint=_versions_hint(artifact))
@@ -218,4 +220,4 @@ def alias_history(artifact: Artifact, name: str) -> QuerySet[AliasMove]:
     """Where an alias pointed in its present epoch, oldest first; removing it closed the earlier ones."""
     alias = get_alias(artifact, name)
     moves = artifact.alias_moves.select_related("version__artifact__namespace")
-    return moves.filter(name=name, epoch=alias.epoch).order_by("pk")
+    return moves.filter(name=alias.name, epoch=alias.epoch).order_by("pk")

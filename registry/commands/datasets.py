@@ -65,7 +65,7 @@ class DatasetVerbs(NounCommand):
     @verb("datasets object", DATASET, arg("path", help="the object's path, as the version lists it"))
     def get_dataset_object(self, reference: str, path: str) -> None:
         """Write an object's bytes to standard output."""
-        self.client.download(f"{_path(_named(reference))}/objects/{quote(path)}", sys.stdout.buffer)
+        self.client.download(f"{_path(_named(reference))}/objects/{quote(path, safe='')}", sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
     @verb("datasets annotate", DATASET, arg("--description", help="an empty text clears it"))

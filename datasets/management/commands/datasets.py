@@ -37,7 +37,7 @@ class Command(NounCommand):
     @verb("get", arg("dataset", help="a hash, a prefix of one, a name or a reference"))
     def get(self, dataset: str) -> None:
         """Show a dataset: what it holds and what was noticed in it."""
-        self.show(self.client.get(f"/v1/datasets/{quote(dataset, safe='/:@')}"), text=self._one)
+        self.show(self.client.get(f"/v1/datasets/{quote(dataset, safe=':@')}"), text=self._one)
 
     @verb("name", arg("name"), arg("dataset"))
     def name(self, name: str, dataset: str) -> None:
@@ -49,7 +49,7 @@ class Command(NounCommand):
           arg("--search", default="", metavar="WORDS", help="words in this order inside one message"))
     def rows(self, dataset: str, offset: int, limit: int, search: str) -> None:
         """Show rows of a dataset by position."""
-        found = self.client.get(f"/v1/datasets/{quote(dataset, safe='/:@')}")
+        found = self.client.get(f"/v1/datasets/{quote(dataset, safe=':@')}")
         path = f"/v1/registry/datasets/{found['namespace']}/{found['name']}/versions/v{found['version']}/rows"
         self.show(self.client.get(path, offset=offset, limit=limit, search=search),
                   text=lambda document: showing.rows(self, document))

@@ -1,0 +1,69 @@
+"""Looking at files without a box: no test here may reach a database."""
+
+import json
+
+import pytest
+
+from datasets.lines import MAX_LINE_BYTES, LineSplitter, read_lines
+from datasets.management.commands.datasets import Command
+
+
+def rows(number):
+    return "".join(json.dumps({"messages": [{"role": "user", "content": f"question {index}"},
+                                            {"role": "assistant", "content": ["yes", "no"][index % 2]}]}) + "\n"
+                   for index in range(number))
+
+
+def command(*argv):
+    return Command().run([str(part) for part in argv])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_lines_are_the_same_however_the_bytes_arrive(size):
+    body = b"\xef\xbb\xbfa\r\n\n  \r\nb\rc\n\xef\xbb\xbfd\n\ne"
+    lines = list(read_lines(body[index:index + size] for index in range(0, len(body), size)))
+    assert [(line.number, line.data) for line in lines] == [
+        (1, b"a"), (2, b""), (3, b"  "), (4, b"b\rc"), (5, b"\xef\xbb\xbfd"), (6, b""), (7, b"e")]
+    assert [line.is_blank for line in lines] == [False, True, True, False, False, True, False]
+
+
+def test_no_more_than_one_line_is_held():
+    splitter = LineSplitter()
+    for _ in range(300):
+        assert not list(splitter.feed(b"x" * (1 << 20)))
+        assert sum(map(len, splitter._held)) <= MAX_LINE_BYTES
+    line, = splitter.feed(b"\n")
+    assert (line.is_too_long, len(line.data)) == (True, 64)
+    assert [line.data for line in splitter.feed(b"y\n")] == [b"y"]
+
+
+def test_a_line_of_the_greatest_length_is_whole():
+    body = b"x" * MAX_LINE_BYTES
+    assert [line.is_too_long for line in read_lines([body, b"\n", body, b"x\n"])] == [False, True]
+
+
+def test_a_file_is_checked_without_a_box(tmp_path, capsys):
+    (tmp_path / "good.jsonl").write_text(rows(4))
+    assert command("validate", tmp_path / "good.jsonl", "-o", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["valid"], document["exampleCount"]) == (True, 4)
+    assert command("validate", tmp_path / "good.jsonl") == 0
+    (tmp_path / "bad.jsonl").write_text(rows(2) + "{}\n")
+    assert command("validate", tmp_path / "bad.jsonl") == 3
+    assert "line 3: messages" in capsys.readouterr().err
+
+
+def test_a_file_is_split_without_a_box(tmp_path, capsys):
+    (tmp_path / "all.jsonl").write_text(rows(50))
+    out = ["--out-train", tmp_path / "train.jsonl", "--out-eval", tmp_path / "eval.jsonl"]
+    assert command("split", tmp_path / "all.jsonl", "--held-out", "0.2", *out, "-o", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["train"]["rows"], document["eval"]["rows"]) == (40, 10)
+    assert document["eval"]["labels"] == {"yes": 5, "no": 5}
+    assert command("split", tmp_path / "all.jsonl", "--held-out", "0.2", *out) == 2
+    assert command("split", tmp_path / "all.jsonl", "--held-out", "0.2", *out, "--force") == 0
+    assert command("split", tmp_path / "all.jsonl", "--held-out", "0", *out, "--force") == 2
+    assert command("split", tmp_path / "all.jsonl", "--held-out", "50", *out, "--force") == 3
+    assert command("split", tmp_path / "none.jsonl", "--held-out", "1", *out, "--force") == 2
+    assert command("split", tmp_path / "all.jsonl", "--held-out", "1", "--out-train", tmp_path / "all.jsonl",
+                   "--out-eval", tmp_path / "e") == 2
