@@ -6,13 +6,22 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
+from django.db import DataError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from optimize_site.kernel.api import AUTH
 from optimize_site.kernel.auth import STRANGER, STRANGER_HINT, actor_of_token
-from optimize_site.kernel.errors import Forbidden, InvalidInput, NotAuthenticated, NotFound, OperationError, Problem
+from optimize_site.kernel.errors import (
+    Forbidden,
+    InvalidInput,
+    NotAuthenticated,
+    NotFound,
+    OperationError,
+    Problem,
+    Unavailable,
+)
 
 ROUTERS = (
     ("/training", "optimize_site.kernel.box_api"),
@@ -59,6 +68,18 @@ api = NinjaAPI(title="Optimize", version="1", auth=AUTH, urls_namespace="v1", do
 @api.exception_handler(OperationError)
 def refused(request: HttpRequest, error: OperationError) -> HttpResponse:
     return problem(error)
+
+
+@api.exception_handler(OperationalError)
+def without_database(request: HttpRequest, error: OperationalError) -> HttpResponse:
+    return problem(Unavailable("The box's database does not answer.", hint="Start the box with `./optimize up`.",
+                               code="box_is_down"))
+
+
+@api.exception_handler(DataError)
+def unkept(request: HttpRequest, error: DataError) -> HttpResponse:
+    return problem(InvalidInput("The request holds a value that the database cannot keep, such as the character U+0000 "
+                                "or a number beyond its range.", code="value_out_of_range"))
 
 
 @api.exception_handler(AuthenticationError)
