@@ -63,7 +63,8 @@ def test_json_and_yaml_spell_the_same_descriptor():
 
 
 @pytest.mark.parametrize("text", ['{"kind": "run", "kind": "run"}', "kind: run\nkind: run", '{"a": NaN}', '{"a": 1',
-                                  "a: [1", "[" * 100_000, "a: &x [1]\nb: *x", "a: !!python/object:os.system x", "9" * 5000])
+                                  "a: [1", "[" * 100_000, "a: &x [1]\nb: *x", "a: !!python/object:os.system x",
+                                  "9" * 5000])
 def test_a_document_that_cannot_be_read_one_way_is_refused(text):
     with pytest.raises(InvalidInput) as info:
         parse_document(text)
