@@ -79,6 +79,7 @@ def detail(request: HttpRequest, namespace: str, name: str) -> HttpResponse:
         return redirect("datasets:list")
     search = request.GET.get("q", "").strip()[:200]
     found = queries.rows(version, offset=whole(request.GET.get("offset")), limit=ROWS, search=search)
+    _note_repeated_instructions(found["rows"])
     examples = queries.example_set(version)
     template = "datasets/detail.html#rows" if request.htmx else "datasets/detail.html"
     return render(request, template, {
@@ -88,6 +89,17 @@ def detail(request: HttpRequest, namespace: str, name: str) -> HttpResponse:
         "aliases": artifact.aliases.select_related("version").order_by("name"),
         "previous": max(0, found["offset"] - ROWS) if found["offset"] else None,
         "is_first": found["offset"] == 0})
+
+
+def _note_repeated_instructions(rows: list[dict[str, Any]]) -> None:
+    """Mark a system message that the row above has too, so that the page can fold it."""
+    above: Any = None
+    for row in rows:
+        first = row["messages"][0]
+        own = first.get("content") if first["role"] == "system" else None
+        if own is not None and own == above:
+            row["messages"][0] = first | {"is_repeated": True}
+        above = own
 
 
 def _balance(statistics: dict[str, Any]) -> list[dict[str, Any]]:

@@ -24,9 +24,15 @@ def mark_difference(expected: str, answer: str) -> tuple[list[Piece], list[Piece
     if max(len(wanted), len(given)) > MAX_TOKENS:
         same = expected == answer
         return [Piece("same" if same else "missing", expected)], [Piece("same" if same else "added", answer)]
-    left, right = [], []
+    left: list[Piece] = []
+    right: list[Piece] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, wanted, given, autojunk=False).get_opcodes():
-        kind = "same" if tag == "equal" else "missing"
-        left += [Piece(kind, "".join(wanted[i1:i2]))] if i2 > i1 else []
-        right += [Piece("same" if tag == "equal" else "added", "".join(given[j1:j2]))] if j2 > j1 else []
+        left += _piece(tag == "equal", "missing", wanted[i1:i2])
+        right += _piece(tag == "equal", "added", given[j1:j2])
     return left, right
+
+
+def _piece(is_same: bool, otherwise: Literal["missing", "added"], tokens: list[str]) -> list[Piece]:
+    """White space alone is no difference worth marking."""
+    text = "".join(tokens)
+    return [Piece("same" if is_same or not text.strip() else otherwise, text)] if text else []

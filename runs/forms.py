@@ -4,14 +4,15 @@ What a field means and its default are the descriptor's own words; the form adds
 empty is left out of the document, so that the box's default stands.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
+
 import yaml
 from pydantic.fields import FieldInfo
 
+from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput
 from runs.descriptor import RunDescriptor
 from runs.wording import arms_of, fields_of, shown_path
@@ -49,6 +50,12 @@ class FormField:
     def default(self) -> str:
         extra = self.info.json_schema_extra
         return str(extra.get("x-default", "none")) if isinstance(extra, dict) else "none"
+
+    @property
+    def short_default(self) -> str:
+        """The default of the method that the form trains with; empty where there is none."""
+        found = self.default.partition(";")[0]
+        return "" if found in {"none", "required"} else found
 
     @property
     def kind(self) -> str:
@@ -172,15 +179,7 @@ def read_document(text: str) -> Any:
     """A pasted descriptor: JSON or YAML. Raises InvalidInput where it is neither."""
     if not text.strip():
         raise InvalidInput("There is no descriptor yet.", hint="Paste one, in JSON or YAML.", code="empty_document")
-    try:
-        return json.loads(text)
-    except ValueError:
-        pass
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidInput(f"The descriptor is neither JSON nor YAML: {' '.join(str(error).split())}.",
-                           code="unreadable_document") from error
+    return parse_document(text, name="The descriptor")
 
 
 def write_document(document: Mapping[str, Any]) -> str:

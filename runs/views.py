@@ -36,7 +36,7 @@ from runs.phases import BEFORE_A_JOB, PHASES
 from runs.series import curve
 
 FILTERS = (("", "All"), ("open", "Open"), ("completed", "Completed"), ("failed", "Failed"), ("cancelled", "Cancelled"))
-TABS = (("settings", "Settings"), ("snapshots", "Snapshots"), ("data", "Data fit"), ("checks", "Checks"),
+TABS = (("snapshots", "Snapshots"), ("data", "Data fit"), ("settings", "Settings"), ("checks", "Checks"),
         ("logs", "Logs"), ("events", "Events"))
 PREVIEW_ROWS = 2
 
@@ -83,7 +83,7 @@ def detail(request: HttpRequest, run_id: str) -> HttpResponse:
     if request.htmx and not tab:
         # The page is whole once more after the end; then its polling stops (HTMX's 286).
         return render(request, "runs/detail.html#live", context, status=200 if context["is_open"] else 286)
-    tab = tab if tab in dict(TABS) else "settings"
+    tab = tab if tab in dict(TABS) else "snapshots"
     context |= {"tabs": TABS, "tab": tab, "tab_template": f"runs/tab_{tab}.html"} | TAB_CONTEXTS[tab](run)
     return render(request, "runs/detail.html#tab" if request.htmx else "runs/detail.html", context)
 

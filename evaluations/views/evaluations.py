@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from datasets.queries import list_datasets
 from evaluations import phases, queries
-from evaluations.marking import mark_difference
+from evaluations.marking import Piece, mark_difference
 from evaluations.models import Evaluation, Prediction
 from evaluations.operations.evaluations import Request, cancel_evaluation, retry_evaluation, start_evaluation
 from optimize_site.kernel.auth import actor_of
@@ -99,6 +99,8 @@ def _rows(request: HttpRequest, predictions: Any) -> dict[str, Any]:
 def marked(row: Prediction) -> dict[str, Any]:
     """A prediction with its difference marked, and what was asked."""
     expected, answer = mark_difference(row.expected, row.answer)
+    if row.is_exact:  # written otherwise, meaning the same
+        expected, answer = [Piece("same", row.expected)], [Piece("same", row.answer)]
     return {"row": row, "expected": expected, "answer": answer, "messages": row.prompt.get("messages", []),
             "asked": next((m for m in reversed(row.prompt.get("messages", [])) if m.get("role") == "user"), None)}
 

@@ -22,7 +22,7 @@
   const short = (value) => {
     if (value == null) return "—";
     const size = Math.abs(value);
-    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
+    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2).replace(/\.?0+e/, "e");
     return size >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4)));
   };
   const clock = (seconds) => seconds < 60 ? `${Math.round(seconds)}s` : seconds < 3600 ? `${Math.floor(seconds / 60)}m ${Math.round(seconds % 60)}s` : `${Math.floor(seconds / 3600)}h ${Math.round(seconds % 3600 / 60)}m`;

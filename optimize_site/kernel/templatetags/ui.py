@@ -116,6 +116,8 @@ def duration(seconds: Any) -> str:
     if seconds is None or seconds == "":
         return "—"
     total = float(seconds)
+    if total < 1:
+        return "<1s" if total > 0 else "0s"
     if total < 10:
         return f"{total:.1f}s"
     whole = round(total)
@@ -247,6 +249,12 @@ def one_line(value: Any) -> str:
 def printable(value: Any) -> str:
     """Text from outside without control characters and terminal escapes."""
     return plain(str(value if value is not None else ""))
+
+
+@register.filter
+def last_part(reference: str) -> str:
+    """A reference without its namespace."""
+    return str(reference).rpartition("/")[2]
 
 
 @register.filter

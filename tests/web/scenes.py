@@ -1,0 +1,214 @@
+"""A box that has been at work, for looking at pages: support tickets, runs in every state, evaluations, a champion."""
+
+import json
+import math
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+from tests import factories as make
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "catalogs" / "examples" / "support-triage"
+BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
+WORKLOAD = "support-triage"
+
+
+def base_model() -> Any:
+    """SmolLM2-135M, ready."""
+    facts = {"contextLength": 8192, "parameters": 134515008, "architecture": "LlamaForCausalLM",
+             "chatTemplateSha256": "872be49dbb638044ad01b60388f48d469ff2980e5f0dccdc22ec907db54d0788"}
+    return make.put_weights(make.make_base_model(BASE, revision="b179c9523d0e", folder="base-models/smol", facts=facts))
+
+
+def workload() -> Any:
+    """The support-triage workload with its training and evaluation data."""
+    make.make_dataset(f"{WORKLOAD}/train", (EXAMPLE / "train.jsonl").read_bytes(), alias="current")
+    make.make_dataset(f"{WORKLOAD}/eval", (EXAMPLE / "eval.jsonl").read_bytes())
+    return make.make_workload(WORKLOAD, dataset=f"{WORKLOAD}/eval", grader="json-label-match",
+                              description="Sort incoming tickets by queue and priority.")
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """The example's run descriptor, with validation."""
+    found = json.loads((EXAMPLE / "run.json").read_text())
+    found["config"]["data"] = {"validationDataset": f"{WORKLOAD}/eval"}
+    training = found["config"]["hyperparams"]["training"]
+    training |= {"epochs": 3, "maxSteps": changes.pop("steps", 240), "validationFrequencySteps": 20}
+    found["config"]["hyperparams"]["lora"]["rank"] = changes.pop("rank", 8)
+    return found | changes
+
+
+def submit(**changes: Any) -> Any:
+    """A submitted run that waits for a device."""
+    from optimize_site.kernel.auth import Actor
+    from runs.operations import advance_run, submit_run
+
+    run = submit_run(document(**changes), actor=Actor("ada", "admin")).run
+    advance_run(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def training_events(upto: int, total: int, *, seed: int = 1, began: float | None = None) -> list[dict[str, Any]]:
+    """What a job says from its start to update `upto`."""
+    noise, began = random.Random(seed), began or time.time() - upto * 2.4 - 20
+    said: list[dict[str, Any]] = [
+        {"type": "started", "pid": 1, "versions": {"torch": "2.13.0", "trl": "1.16.0"}},
+        {"type": "stage", "name": "tokenising", "done": 720, "total": 720},
+        {"type": "data_fit", "rows": 720, "tooLong": 0, "trainedTokens": 12240, "totalTokens": 148_912,
+         "paddingShare": 0.0, "longest": 311},
+        {"type": "plan_size", "totalSteps": total, "rowsPerEpoch": 720},
+        {"type": "check", "name": "reference", "passed": True, "value": 2.1e-7, "bound": 1e-5, "seconds": 1.9},
+        {"type": "hparams", "values": {"learning_rate": 0.001}, "sha": "0" * 64},
+        {"type": "engine_config", "requested": {"lora": {"target_modules": ["q_proj", "v_proj"]}},
+         "resolved": {"config": {"logits": "trained tokens only", "shared_prefix": True}}}]
+    for step in range(1, upto + 1):
+        fall = 2.6 * math.exp(-step / 28) + 0.21
+        rate = 0.001 * (1 - step / total)
+        said.append({"type": "metrics", "step": step, "t": began + 20 + step * 2.4, "values": {
+            "loss": fall * (1 + noise.gauss(0, 0.09)), "learning_rate": rate,
+            "grad_norm": abs(noise.gauss(0.9, 0.25)) + (3.1 if step == 61 else 0),
+            "tokens_per_second": noise.gauss(812, 38), "step_seconds": abs(noise.gauss(2.4, 0.1)),
+            "epoch": step / 90, "tokens": step * 1650, "trained_tokens": step * 136}})
+        if step % 20 == 0:
+            loss = fall + 0.08 + 0.0006 * step
+            said.append({"type": "validation", "step": step, "loss": loss, "perplexity": math.exp(loss)})
+            said.append(snapshot(step, final=step == total))
+    return said
+
+
+def snapshot(step: int, *, final: bool = False) -> dict[str, Any]:
+    """A committed save."""
+    return {"type": "snapshot", "step": step, "folder": f"snapshots/step-{step}", "weights": True,
+            "trainingState": True, "manifestSha256": f"{step:064x}", "bytes": 5_612_340, "final": final}
+
+
+def train(upto: int, **changes: Any) -> Any:
+    """A run whose job is at update `upto` now."""
+    total = changes.setdefault("steps", 240)
+    seed = changes.pop("seed", 1)
+    run = submit(**changes)
+    attempt = make.claim_job()
+    make.tell_job(attempt, *training_events(upto, total, seed=seed))
+    run.refresh_from_db()
+    run.attempt = attempt
+    write_logs(attempt)
+    return run
+
+
+def write_logs(attempt: Any) -> None:
+    """What the job printed, with the escapes that progress bars write."""
+    from optimize_site.kernel.work import attempt_folder
+
+    folder = attempt_folder(attempt.pk)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "stderr.log").write_text("\x1b[32mreading\x1b[0m 720 rows\nloading base model: 10%\rloading base model: "
+                                       "100%\n<script>alert('log')</script>\nfirst update after 6.1 s\n")
+
+
+def complete(run: Any) -> Any:
+    """The run's job ends well and its adapter becomes a model."""
+    from optimize_site.kernel.work import attempt_folder
+    from runs.operations import advance_run
+
+    folder = attempt_folder(run.attempt.pk) / "snapshots" / f"step-{run.total_steps}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 8}')
+    (folder / "adapter_model.safetensors").write_bytes(run.pk.encode() * 4000)
+    make.tell_job(run.attempt, {"type": "finished", "step": run.total_steps, "adapter": str(folder.name)})
+    make.end_job(run.attempt)
+    advance_run(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def fail(run: Any, code: str, reason: str, hint: str, evidence: dict[str, Any]) -> Any:
+    """The run's job gives up."""
+    from runs.operations import advance_run
+
+    make.tell_job(run.attempt, {"type": "failure", "code": code, "reason": reason, "hint": hint, "evidence": evidence})
+    make.end_job(run.attempt, "failed")
+    advance_run(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def evaluate(model: str, right: float, *, upto: int | None = None, seed: int = 1, slot: int = 0) -> Any:
+    """An evaluation whose answers are right with that chance; finished, or at row `upto` now."""
+    from evaluations.operations.evaluations import Request, start_evaluation
+    from optimize_site.kernel.auth import Actor
+
+    row = start_evaluation(Request(model=model, workload=WORKLOAD), actor=Actor("ada", "admin"))
+    attempt = make.claim_job(slot=slot)
+    lines = (EXAMPLE / "eval.jsonl").read_text().splitlines()
+    dice = random.Random(seed)
+    make.tell_job(attempt, {"type": "started", "pid": 1, "versions": {}},
+                  *[_answer(number, json.loads(line), right, dice) for number, line in enumerate(lines[:upto])])
+    if upto is None:
+        make.end_job(attempt)
+    row.refresh_from_db()
+    return row
+
+
+QUEUES = ("billing", "shipping", "returns", "technical", "account")
+
+
+def _answer(position: int, row: dict[str, Any], right: float, dice: random.Random) -> dict[str, Any]:
+    *prompt, last = row["messages"]
+    expected = json.loads(last["content"])
+    given = dict(expected)
+    if dice.random() > right:
+        given["queue"] = dice.choice(QUEUES)
+    if dice.random() > (right + 1) / 2:
+        given["priority"] = dice.choice(("high", "normal", "low"))
+    text = json.dumps(given) if dice.random() > 0.02 else "The ticket is about a late parcel."
+    return {"type": "answer", "position": position, "system": "candidate", "prompt": prompt,
+            "expected": last["content"], "answer": text, "prompt_tokens": 180 + position % 40, "completion_tokens": 14,
+            "chat_template_sha256": "872be49dbb638044ad01b60388f48d469ff2980e5f0dccdc22ec907db54d0788",
+            "base_model_revision": "b179c9523d0e", "finish": "stop"}
+
+
+def busy_box() -> dict[str, Any]:
+    """Everything at once; gives the rows by name."""
+    from evaluations.operations.promotion import promote
+    from optimize_site.kernel.auth import Actor
+
+    ada = Actor("ada", "admin")
+    make.make_device("cpu", name="AMD EPYC 7B13, 2 cores", node="workbench")
+    base = base_model()
+    task = workload()
+    make.make_dataset("acme-assistant-tools/weather-and-calendar-calls-from-production", tool_rows())
+    make.make_workload("refund-reasons", description="Why customers ask for their money back.")
+    first = complete(train(240, configName="r8-e3", description="Three passes at rank 8"))
+    second = complete(train(240, configName="r16-e3", rank=16, seed=7, description="Rank 16, otherwise as r8-e3"))
+    base_score = evaluate(base.version.reference, 0.28, seed=3)
+    first_score = evaluate(first.model.pk, 0.82, seed=5)
+    promote(task, first.model, actor=ada, note="Well ahead of the base")
+    second_score = evaluate(second.model.pk, 0.9, seed=6)
+    failed = fail(train(64, configName="r8-hot", description="A learning rate of 0.05", seed=9), "non_finite_loss",
+                  "The loss was NaN at update 65, so the run stopped and registers no model.",
+                  "Lower optimizer.learningRate or raise scheduler.warmupRatio.",
+                  {"step": 65, "learningRate": 0.05, "lastLoss": 11.3})
+    running = train(137, configName="r8-e3-warm", description="With a tenth of warm-up", seed=4)
+    scoring = evaluate(second.model.pk, 0.9, upto=71, seed=8, slot=1)
+    waiting = submit(configName="r32-e3", rank=32)
+    return {"base": base, "workload": task, "first": first, "second": second, "failed": failed, "running": running,
+            "waiting": waiting, "base_score": base_score, "first_score": first_score, "second_score": second_score,
+            "scoring": scoring}
+
+
+def tool_rows() -> bytes:
+    """Rows with tools, calls and results, in two languages."""
+    tool = {"type": "function", "function": {"name": "get_weather", "description": "The weather in a city",
+                                             "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}
+    rows = []
+    for number, city in enumerate(("Lisboa", "Zürich", "東京", "Reykjavík") * 3):
+        call = {"id": f"call_{number}", "type": "function",
+                "function": {"name": "get_weather", "arguments": {"city": city}}}
+        rows.append({"tools": [tool], "messages": [
+            {"role": "user", "content": f"What should I wear in {city} tomorrow? <b>#{number}</b>"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"call_{number}", "name": "get_weather", "content": '{"celsius": 14}'},
+            {"role": "assistant", "content": f"A light jacket: {city} has 14 degrees."}]})
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
