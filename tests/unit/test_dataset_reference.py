@@ -1,0 +1,26 @@
+"""The reference page names every refusal and finding there is."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from datasets import errors, findings, ingest, rows, strict_json
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "reference" / "datasets.md").read_text()
+
+
+def codes_in(module):
+    """The codes a module hands to a problem: the snake_case words it quotes where it makes one."""
+    source = Path(module.__file__).read_text()
+    found = re.findall(r'(?:Problem\((?:"[^"]*"|path), |_file_refused\(|, )"([a-z0-9]+(?:_[a-z0-9]+)+)"', source)
+    return {code for code in found if code not in {"chat_jsonl", "tool_calls", "tool_call_id"}}
+
+
+@pytest.mark.parametrize("code", sorted(
+    rows.EXAMPLES.keys() | findings.SENTENCES.keys() | {code for _, code, _, _ in ingest.OTHER_FILES}
+    | codes_in(ingest) | codes_in(strict_json)
+    | {kind.code for kind in vars(errors).values() if hasattr(kind, "code") and kind.__module__ == errors.__name__}))
+def test_the_page_names_the_code(code):
+    assert f"`{code}`" in PAGE
