@@ -251,7 +251,7 @@ def test_a_submission_sent_many_times_at_once_is_one_run(ready):
     def send():
         try:
             found.append(submit_run(run_document(submissionId="s1"), actor=LOCAL))
-        except Exception as error:  # noqa: BLE001 - whatever it was is the finding
+        except Exception as error:
             failures.append(error)
         finally:
             connection.close()
@@ -275,7 +275,7 @@ def test_earlier_runs_of_a_recipe_are_listed_with_their_scores(ready, monkeypatc
 
     class Source:
         def best_scores_of_models(self, version_ids):
-            return {pk: score for pk in version_ids}
+            return dict.fromkeys(version_ids, score)
 
     monkeypatch.setattr(scores, "_source", Source())
     (previous,) = check()["previousRuns"]
