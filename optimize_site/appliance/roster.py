@@ -5,6 +5,7 @@ import http.client
 import json
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,6 +35,7 @@ def postgres_service(cluster: Cluster) -> Service:
         command=[*prefix, *cluster.command()],
         is_ready=cluster.is_ready,
         env={"LC_ALL": "C.UTF-8"},
+        cwd=Path("/"),
         user=cluster.run_as.user,
         group=cluster.run_as.group,
         before_start=lambda: _end_left_over(cluster),

@@ -3,6 +3,9 @@
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from optimize_site.appliance.places import CHECKOUT
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class Service:
     command: list[str]
     is_ready: Callable[[int], bool]
     env: dict[str, str] = field(default_factory=dict)
+    cwd: Path = CHECKOUT
     user: int | None = None
     group: int | None = None
     pass_fds: tuple[int, ...] = ()

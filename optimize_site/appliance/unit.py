@@ -5,17 +5,27 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from optimize_site.appliance.backoff import Backoff
 from optimize_site.appliance.errors import ApplianceError
 from optimize_site.appliance.logs import last_lines, open_log
-from optimize_site.appliance.places import CHECKOUT
 from optimize_site.appliance.processes import Identity, dies_with_parent
 from optimize_site.appliance.service import Service
 
 State = Literal["waiting", "starting", "ready", "failing", "stopping", "stopped"]
+
+
+def spawn(service: Service, log: int, extra: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """Start a service in a session of its own; it ends when this process ends."""
+    return subprocess.Popen(
+        [*service.command, *extra], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=service.cwd,
+        env={**os.environ, **service.env}, pass_fds=service.pass_fds, start_new_session=True,
+        user=service.user, group=service.group, extra_groups=None if service.user is None else [],
+        preexec_fn=dies_with_parent(service.death_signal),  # safe: the supervisor has one thread
+    )  # fmt: skip
 
 
 class Unit:
@@ -83,7 +93,7 @@ class Unit:
         descriptor = open_log(self.log)
         try:
             self.service.before_start()
-            self._process = self._spawn(descriptor)
+            self._process = spawn(self.service, descriptor)
         except (OSError, ApplianceError, subprocess.SubprocessError) as error:
             os.write(descriptor, f"{error}\n".encode())
             self._plan_restart(f"could not be started: {error}", now)
@@ -94,15 +104,6 @@ class Unit:
         self._started_at, self._ready_at = now, 0.0
         if self.state != "failing":
             self._enter("starting")
-
-    def _spawn(self, log: int) -> subprocess.Popen[bytes]:
-        service = self.service
-        return subprocess.Popen(
-            service.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=CHECKOUT,
-            env={**os.environ, **service.env}, pass_fds=service.pass_fds, start_new_session=True,
-            user=service.user, group=service.group, extra_groups=None if service.user is None else [],
-            preexec_fn=dies_with_parent(service.death_signal),  # safe: the supervisor has one thread
-        )  # fmt: skip
 
     def _look_whether_ready(self, pid: int, now: float) -> None:
         if self.service.is_ready(pid):
