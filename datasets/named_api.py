@@ -29,10 +29,10 @@ def create(request: HttpRequest, name: str = "") -> Status[Any]:
     return Status(201 if done.is_new else 200, render.named(done.version) | {"isNew": done.is_new})
 
 
-@router.put("/names/{name}")
-def give_name(request: HttpRequest, name: str, body: NameTarget) -> dict[str, Any]:
+@router.put("/{path:dataset}")
+def give_name(request: HttpRequest, dataset: str, body: NameTarget) -> dict[str, Any]:
     """Give a dataset a bare name, or move the name to it."""
-    done = operations.name_dataset(name, body.dataset, actor=actor_of(request))
+    done = operations.name_dataset(dataset, body.dataset, actor=actor_of(request))
     return render.named(done.version)
 
 

@@ -192,7 +192,7 @@ def test_the_old_names_are_listed_found_and_moved(api):
         (other["hash"], [], 1), (made["hash"], ["triage"], 1)]
     for text in ("triage", made["hash"], made["hash"][:9], "default/triage:v1"):
         assert api("get", f"/v1/datasets/{text}").json()["hash"] == made["hash"]
-    assert api("put", "/v1/datasets/names/triage", {"dataset": other["hash"][:9]}).json()["names"] == ["triage"]
+    assert api("put", "/v1/datasets/triage", {"dataset": other["hash"][:9]}).json()["names"] == ["triage"]
     assert api("get", "/v1/datasets/triage").json()["hash"] == other["hash"]
 
 
@@ -205,7 +205,7 @@ def test_a_viewer_reads_and_does_not_write(api):
                                ("put", f"{ROUTE}/support/train/aliases/x", {"version": "v1"}),
                                ("delete", f"{ROUTE}/support/train/aliases/x", None),
                                ("post", f"{ROUTE}/support/train/versions/v1/annotate", {"description": "x"}),
-                               ("put", "/v1/datasets/names/x", {"dataset": "support/train"})):
+                               ("put", "/v1/datasets/x", {"dataset": "support/train"})):
         assert vera(method, path, body).status_code == 403
     assert Api("opt_nobody")("get", ROUTE).status_code == 401
 

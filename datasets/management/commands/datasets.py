@@ -42,7 +42,7 @@ class Command(NounCommand):
     @verb("name", arg("name"), arg("dataset"))
     def name(self, name: str, dataset: str) -> None:
         """Give a dataset a bare name, or move the name to it."""
-        done = self.client.put(f"/v1/datasets/names/{quote(name, safe='')}", {"dataset": dataset})
+        done = self.client.put(f"/v1/datasets/{quote(name, safe='')}", {"dataset": dataset})
         self.show(done, text=lambda document: print(f"{name} is now {document['hash']}"))
 
     @verb("rows", arg("dataset"), OFFSET, arg("--limit", type=int, default=25, help="at most 100"),
