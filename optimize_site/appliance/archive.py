@@ -9,6 +9,7 @@ import json
 import tarfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -57,11 +58,12 @@ def verify(path: Path) -> dict[str, Any]:
     """The manifest of a backup of which every byte was checked; raises ApplianceError where anything is amiss."""
     found: dict[str, str] = {}
     manifest: dict[str, Any] = {}
-    for member, stream in _members(path):
-        if member.name == MANIFEST:
-            manifest = json.loads(stream.read())
-        else:
-            found[member.name] = _digest(stream)
+    with _reading(path):
+        for member, stream in _members(path):
+            if member.name == MANIFEST:
+                manifest = json.loads(stream.read())
+            else:
+                found[member.name] = _digest(stream)
     if manifest.get("version") != VERSION:
         raise ApplianceError(f"{path} is no whole backup: its list of contents is missing or of another version.")
     wanted = {name: facts["sha256"] for name, facts in manifest["files"].items()}
@@ -91,16 +93,22 @@ def is_safe_name(name: str) -> bool:
 
 def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
     """The members in order; refuses links, devices and names that lead elsewhere."""
+    with tarfile.open(path, "r:") as tar:
+        for member in tar:
+            stream = tar.extractfile(member) if member.isreg() else None
+            if stream is None or not is_safe_name(member.name):
+                raise ApplianceError(f"{path} is no backup of Optimize: it holds {member.name!r}.")
+            yield member, stream
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Faults of the file, as sentences."""
     try:
-        with tarfile.open(path, "r:") as tar:
-            for member in tar:
-                stream = tar.extractfile(member) if member.isreg() else None
-                if stream is None or not is_safe_name(member.name):
-                    raise ApplianceError(f"{path} is no backup of Optimize: it holds {member.name!r}.")
-                yield member, stream
+        yield
     except FileNotFoundError:
         raise ApplianceError(f"There is no file {path}.") from None
-    except (tarfile.TarError, OSError) as error:
+    except (tarfile.TarError, OSError, ValueError) as error:
         raise ApplianceError(f"{path} cannot be read as a backup: {error}.") from error
 
 
