@@ -13,11 +13,13 @@ from django.utils import timezone
 
 from gpu_worker import claims, processes, tail
 from gpu_worker.control_file import write_control
+from gpu_worker.engines import plans
 from gpu_worker.errors import LeaseLost
 from gpu_worker.kinds import KINDS, row_of
 from gpu_worker.launch import start_job
 from optimize_site.kernel import events as bell
-from optimize_site.kernel.models import Attempt
+from optimize_site.kernel.catalog import load_catalog
+from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.work import Ending, Outcome, attempt_folder
 
 log = logging.getLogger(__name__)
@@ -84,7 +86,7 @@ class Driver:
     def _start(self) -> bool:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            plan = self.kind.plan(row_of(self.attempt.holder_kind, self.attempt.holder_id), self.attempt)
+            plan = self._plan()
             self.attempt.save(update_fields=["resumed_step"])
             write_control(self.folder, self.attempt, stop=False)
             _write_json(self.folder / "plan.json", plan)
@@ -96,6 +98,14 @@ class Driver:
             self._fail_start(error)
             return True
         return self._await_birth()
+
+    def _plan(self) -> dict[str, Any]:
+        """The work kind's plan with what every plan states: who it is for, where it runs, on how many threads."""
+        device = self.attempt.lease.device
+        body = self.kind.plan(row_of(self.attempt.holder_kind, self.attempt.holder_id), self.attempt)
+        subject = {"kind": self.attempt.holder_kind, "id": self.attempt.holder_id}
+        where = {"kind": "cuda", "uuids": [device.uuid]} if device.kind == "gpu" else {"kind": "cpu", "uuids": []}
+        return plans.complete(body, attempt=self.attempt.pk, subject=subject, threads=_threads(device), device=where)
 
     def _environment(self) -> dict[str, str]:
         device = self.attempt.lease.device
@@ -179,6 +189,16 @@ class Driver:
             self.kind.on_exit(row_of(self.attempt.holder_kind, self.attempt.holder_id), self.attempt, ending)
             claims.release(self.attempt.lease)
         return True
+
+
+def _thrdef _threads(device: Device) -> int:
+    """The threads of one job on such a device: what the catalog states, else the box's cores shared by its slots.
+
+    Fixed whatever runs beside, so that a job's bytes do not depend on it and two jobs do not fight for cores.
+    """
+    known = load_catalog().devices.get(device.profile)
+    return (known.threads if known else 0) or max(1, (os.cpu_count() or 1) // device.slots)
+
 
 
 def read_ending(folder: Path) -> Ending:
