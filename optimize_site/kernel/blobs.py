@@ -37,14 +37,17 @@ def put_stream(chunks: Iterable[bytes]) -> Blob:
     scratch = home() / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     digest, size = hashlib.sha256(), 0
-    with tempfile.NamedTemporaryFile(dir=scratch, prefix="blob-") as file:
-        for chunk in chunks:
-            digest.update(chunk)
-            size += len(chunk)
-            file.write(chunk)
-        file.flush()
-        os.fsync(file.fileno())
-        return _keep(Path(file.name), digest.hexdigest(), size)
+    with tempfile.NamedTemporaryFile(dir=scratch, prefix="blob-", delete=False) as file:
+        try:
+            for chunk in chunks:
+                digest.update(chunk)
+                size += len(chunk)
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+            return _keep(Path(file.name), digest.hexdigest(), size)
+        finally:
+            Path(file.name).unlink(missing_ok=True)
 
 
 def put_file(path: Path) -> Blob:
@@ -53,11 +56,22 @@ def put_file(path: Path) -> Blob:
         return put_stream(read_chunks(file))
 
 
+class Written(File):
+    """A finished file that a store on the same disk moves into place, so that no name ever holds half a blob."""
+
+    def temporary_file_path(self) -> str:
+        return str(self.name)
+
+
 def _keep(path: Path, sha256: str, size: int) -> Blob:
     name = blob_name(sha256)
+    if store().exists(name) and store().size(name) != size:
+        store().delete(name)  # left over from a disk that lost its end
     if not store().exists(name):
         with path.open("rb") as file:
-            store().save(name, File(file))
+            saved = store().save(name, Written(file, name=str(path)))
+        if saved != name:
+            store().delete(saved)  # somebody else kept the same bytes meanwhile
     blob, _ = Blob.objects.get_or_create(sha256=sha256, defaults={"size_bytes": size})
     return blob
 
