@@ -86,6 +86,8 @@ def respond(request: HttpRequest, subject: Subject, *, follow: bool, after: int 
         events = [event_document(event) for event in events_after(subject, after)]
         return JsonResponse({"status": subject.status(), "events": events})
     follower = Follower(subject, last_event_id(request, after))
+    # This thread serves the request until the stream ends; its connection would stay taken all that time.
+    connection.close()
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(_frames(follower), content_type="text/event-stream", headers=headers)
 
