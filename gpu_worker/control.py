@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 
-import evaluations.operations
-import runs.operations
 from django.db import transaction
 from django.utils import timezone
 
+import evaluations.operations
 import registry.operations
+import runs.operations
 from gpu_worker import claims, processes
 from gpu_worker.drive import Driver
 from gpu_worker.kinds import KINDS

@@ -191,14 +191,13 @@ class Driver:
         return True
 
 
-def _thrdef _threads(device: Device) -> int:
+def _threads(device: Device) -> int:
     """The threads of one job on such a device: what the catalog states, else the box's cores shared by its slots.
 
     Fixed whatever runs beside, so that a job's bytes do not depend on it and two jobs do not fight for cores.
     """
     known = load_catalog().devices.get(device.profile)
     return (known.threads if known else 0) or max(1, (os.cpu_count() or 1) // device.slots)
-
 
 
 def read_ending(folder: Path) -> Ending:

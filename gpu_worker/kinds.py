@@ -5,7 +5,6 @@ from typing import Any
 import evaluations.work
 import registry.work
 import runs.work
-
 from optimize_site.kernel.work import WorkKind
 
 KINDS: dict[str, WorkKind] = {kind.kind: kind for kind in
