@@ -179,7 +179,7 @@ def test_a_large_file_is_read_in_constant_memory():
     assert peak < 16 << 20
 
 
-@pytest.mark.requirement("R303", "R304")
+@pytest.mark.requirement("R303")
 def test_the_limit_can_be_used_in_full_and_not_a_byte_more(monkeypatch):
     body = row() + b"\n"
     monkeypatch.setenv("OPTIMIZE_TRAINER_DATASETS_MAX_BYTES", str(len(body)))

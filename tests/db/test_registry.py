@@ -202,7 +202,6 @@ def test_namespaces_say_what_they_hold():
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.requirement("R016")
 def test_registering_at_once_gives_each_content_one_number():
     def work(mark):
         try:
