@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from pydantic import BaseModel
-
 from optimize_site.kernel.models import Attempt
 from runs import queries
 from runs.descriptor import Config, Execution
 from runs.models import Metric, Run, Snapshot
 from runs.operations import Submission
-from runs.wording import part_of
+from runs.resolve import in_order
 
 NAMED = {"loss": "loss", "validation_loss": "validationLoss", "validation_perplexity": "perplexity",
          "learning_rate": "learningRate", "grad_norm": "gradNorm", "tokens_per_second": "tokensPerSecond",
@@ -57,14 +55,6 @@ def status_document(run: Run) -> dict[str, Any]:
         "failureReason": _failure(run), "failureHint": run.failure_hint or None, "isCancelling": _is_cancelling(run),
         "endedAt": run.ended_at,
     }
-
-
-def in_order(values: dict[str, Any], part: type[BaseModel]) -> dict[str, Any]:
-    """Settings in the order of the descriptor; the database keeps them in its own."""
-    fields = {str(info.alias): part_of(info.annotation) for info in part.model_fields.values()}
-    known = {name: values[name] for name in fields if name in values} | values
-    return {name: in_order(value, inner) if isinstance(value, dict) and (inner := fields.get(name)) else value
-            for name, value in known.items()}
 
 
 def progress_document(run: Run) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import BaseModel
+
 from optimize_site.kernel.errors import Problem
 from optimize_site.kernel.hashing import sha256_json
 from runs.checks import check_all
@@ -28,6 +30,7 @@ from runs.descriptor import (
     needs_verl,
 )
 from runs.facts import Facts
+from runs.wording import part_of
 
 BATCH, PASS_TOKENS = 8, 4096
 MAX_SEQ_LENGTH = 2048
@@ -67,8 +70,16 @@ def resolve(parsed: Parsed, facts: Facts) -> Resolved:
     found, warnings = check_all(descriptor, facts, config, execution)
     known = [*parsed.problems, *facts.problems]
     problems = (*known, *(problem for problem in found if not _is_covered(problem, known)))
-    return Resolved(config, execution, config_hash(config), method, parsed.stated, _references(facts), tuple(warnings),
-                    problems, total_steps(config, facts))
+    return Resolved(in_order(config, Config), execution, config_hash(config), method, parsed.stated,
+                    _references(facts), tuple(warnings), problems, total_steps(config, facts))
+
+
+def in_order(values: dict[str, Any], part: type[BaseModel]) -> dict[str, Any]:
+    """Settings in the order of the descriptor; neither resolving nor the database keeps it."""
+    fields = {str(info.alias): part_of(info.annotation) for info in part.model_fields.values()}
+    known = {name: values[name] for name in fields if name in values} | values
+    return {name: in_order(value, inner) if isinstance(value, dict) and (inner := fields.get(name)) else value
+            for name, value in known.items()}
 
 
 def config_hash(config: Mapping[str, Any]) -> str:

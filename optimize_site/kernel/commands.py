@@ -111,12 +111,13 @@ class NounCommand(BaseCommand):
         sys.exit(self.run([str(part) for part in args]))
 
     def _run(self, argv: Sequence[str]) -> int:
-        self.options = self.parser().parse_args(list(argv))
-        values = vars(self.options).copy()
+        options = self.parser().parse_args(list(argv))
+        values = vars(options).copy()
         method = values.pop("_method", None)
         if method is None:
             raise InvalidInput(f"{self.noun}: name a verb.", code="usage",
                                hint=f"One of: {', '.join(sorted(self.verbs()))}.")
+        self.options = options
         for name in ("output", "fields", "jq", "no_color", "quiet", "force", "context"):
             values.pop(name, None)
         self.client = client_for(self.options.context)
