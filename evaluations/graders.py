@@ -51,7 +51,8 @@ def _explain(fields: Mapping[str, bool], given: Mapping[str, Any]) -> str:
     parts = [f"{label}: {', '.join(names)}" for label, names in
              (("differs", [name for name in wrong if name in given]), ("missing", missing), ("not asked for", extra))
              if names]
-    return "; ".join(parts)
+    sentence = "; ".join(parts)
+    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
 
 def same_json(one: Any, other: Any) -> bool:

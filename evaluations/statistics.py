@@ -64,7 +64,7 @@ def wilson(share: float, count: int) -> Interval:
     square = Z95**2
     centre = (share + square / (2 * count)) / (1 + square / count)
     reach = Z95 / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
-    return max(0.0, centre - reach), min(1.0, centre + reach)
+    return 0.0 if share == 0 else max(0.0, centre - reach), 1.0 if share == 1 else min(1.0, centre + reach)
 
 
 def normal(values: Sequence[float]) -> Interval:

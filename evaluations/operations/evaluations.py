@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q
 
 from evaluations import phases
 from evaluations.datasets import check_scorable
@@ -64,17 +63,16 @@ def start_evaluation(request: Request, *, actor: Actor) -> Evaluation:
     TemplateMismatch, MalformedGrader, GraderNotAvailable, SubmissionConflict.
     """
     actor.require("operator")
-    if request.submission_id:
-        earlier = _find_submission(request)
-        if earlier is not None:
-            return earlier
     if not 0 <= request.max_new_tokens <= MAX_NEW_TOKENS:
         raise InvalidInput(f"maxNewTokens is {request.max_new_tokens}; it must be between 1 and {MAX_NEW_TOKENS}.",
                            hint="0 or nothing takes the box's own ceiling.", code="invalid_max_new_tokens")
     stated = get_workload(request.workload) if request.workload else None
     version = get_model(request.model, stated.namespace_id if stated else "")
-    state = usable_base(version)
     workload = _workload(version, stated)
+    earlier = _find_submission(request, workload)
+    if earlier is not None:
+        return earlier
+    state = usable_base(version)
     dataset, grader = _dataset(request, workload), _grader(request, version, workload)
     return _create(request, actor, version=version, workload=workload, dataset=dataset, grader=grader, state=state)
 
@@ -92,7 +90,7 @@ def _create(request: Request, actor: Actor, *, version: Version, workload: Workl
                 base_model=state.repository, description=request.description, num_rows=check_scorable(dataset),
                 submission_id=request.submission_id, created_by=actor.name)
     except IntegrityError:
-        earlier = _find_submission(request)
+        earlier = _find_submission(request, workload)
         if earlier is None:
             raise
         return earlier
@@ -108,10 +106,10 @@ def _identity(request: Request, workload: Workload) -> str:
     return derived_id("evaluation", workload.pk, request.submission_id) if request.submission_id else new_id()
 
 
-def _find_submission(request: Request) -> Evaluation | None:
-    earlier = Evaluation.objects.filter(submission_id=request.submission_id)
-    if request.workload:
-        earlier = earlier.filter(Q(workload__name=request.workload) | Q(workload__id__startswith=request.workload))
+def _find_submission(request: Request, workload: Workload) -> Evaluation | None:
+    if not request.submission_id:
+        return None
+    earlier = Evaluation.objects.filter(pk=_identity(request, workload))
     found = earlier.select_related("workload", "model__artifact", "dataset__artifact").first()
     if found is not None and found.settings.get("submissionDigest") != request.digest:
         raise SubmissionConflict(f"The submission {request.submission_id!r} already started the evaluation "

@@ -34,7 +34,7 @@ def judge(answer: str | None, expected: str, finish: str) -> Verdict:
     verdict = match_labels(answer, expected)
     if finish != "length" or verdict.is_exact:
         return verdict
-    said = "; ".join(part for part in (verdict.explanation, "the answer was cut at the token ceiling") if part)
+    said = " ".join(part for part in (verdict.explanation, "The answer was cut at the token ceiling.") if part)
     return Verdict(verdict.score, verdict.is_exact, verdict.fields, said, verdict.cause)
 
 

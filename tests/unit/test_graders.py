@@ -30,7 +30,7 @@ def test_the_score_is_the_share_of_expected_fields_that_match():
     verdict = match_labels('{"team": "billing", "urgency": "low"}', EXPECTED)
     assert (verdict.score, verdict.is_exact) == (0.5, False)
     assert verdict.fields == {"team": True, "urgency": False}
-    assert verdict.explanation == "differs: urgency"
+    assert verdict.explanation == "Differs: urgency."
 
 
 def test_a_field_that_nobody_asked_for_costs_exactness_but_no_score():

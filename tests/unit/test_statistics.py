@@ -31,7 +31,8 @@ def test_bootstrap_is_the_same_every_time():
 
 def test_scores_that_are_all_one_still_leave_doubt():
     low, high = mean_interval([1.0] * 30)
-    assert low == pytest.approx(0.8865, abs=1e-4) and high == pytest.approx(1.0)
+    assert low == pytest.approx(0.8865, abs=1e-4) and high == 1.0
+    assert mean_interval([0.0] * 30) == (0.0, pytest.approx(1 - 0.8865, abs=1e-4))
 
 
 def test_an_interval_stays_within_zero_and_one():

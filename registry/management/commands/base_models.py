@@ -122,7 +122,7 @@ def shown_count(number: int | None) -> str | None:
     """A number of parameters as people say it."""
     if number is None:
         return None
-    return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.0f} M"
+    return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.1f} M"
 
 
 def _parameters(found: dict[str, Any]) -> str | None:
