@@ -52,6 +52,22 @@
     dialog.showModal();
   });
 
+  // A term's explanation, beside it and inside the window; Escape puts it away.
+  const explain = (event) => {
+    document.querySelectorAll(".term.on").forEach((term) => term.classList.remove("on"));
+    const term = event.target.closest?.(".term");
+    if (!term || event.key === "Escape") return;
+    const tip = term.querySelector(".tip"), place = term.getBoundingClientRect();
+    term.classList.add("on");
+    const left = Math.min(place.left, innerWidth - tip.offsetWidth - 12);
+    const below = place.bottom + 6 + tip.offsetHeight < innerHeight;
+    tip.style.left = `${Math.max(12, left)}px`;
+    tip.style.top = `${below ? place.bottom + 6 : place.top - tip.offsetHeight - 6}px`;
+  };
+  for (const kind of ["pointerover", "focusin"]) document.addEventListener(kind, explain);
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") explain(event); });
+  document.addEventListener("scroll", () => document.querySelectorAll(".term.on").forEach((term) => term.classList.remove("on")), { capture: true, passive: true });
+
   // Relative times age while the page stays open.
   const words = (seconds) => {
     const ahead = seconds < 0, s = Math.abs(seconds);
@@ -79,10 +95,13 @@
     bar.firstElementChild.style.width = `${share}%`;
   });
 
-  // Wide tables can be scrolled by keyboard too.
-  const reachable = (where) => where.querySelectorAll(".scroll, .log, .strip, .tabs").forEach((box) => {
-    if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) box.tabIndex = 0;
+  // What scrolls inside itself can be scrolled by keyboard too, and shows its current part.
+  const reachable = (where) => where.querySelectorAll(".scroll, .log, .strip, .tabs, .rail nav").forEach((box) => {
+    if (box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight) return;
+    if (!box.matches("nav")) box.tabIndex = 0;
+    const current = box.querySelector("[aria-current]");
+    if (current) box.scrollLeft = current.offsetLeft - box.offsetLeft - 12;
   });
-  document.addEventListener("htmx:load", (event) => reachable(event.detail.elt));
-  window.addEventListener("load", () => reachable(document));
+  document.addEventListener("htmx:load", (event) => reachable(event.detail.elt.parentElement || document));
+  reachable(document);
 })();

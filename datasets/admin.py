@@ -1,0 +1,16 @@
+"""The example sets in the admin."""
+
+from django.contrib import admin
+
+from datasets.models import ExampleSet
+from optimize_site.kernel.admin import ReadOnlyAdmin
+
+
+@admin.register(ExampleSet)
+class ExampleSetAdmin(ReadOnlyAdmin):
+    """Examples behind dataset versions."""
+
+    list_display = ("shown_id", "format", "num_examples", "num_tool_rows", "size_bytes", "created_by", "created_at")
+    list_filter = ("format",)
+    search_fields = ("content_hash",)
+    ordering = ("-created_at",)
