@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from optimize_site.kernel.conf import home
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LONGEST_SOCKET_PATH = 107
+SHORT_BASE = Path("/tmp")  # noqa: S108 -- the folder made there is private and its owner is checked
 LONGEST_SOCKET_NAME = "/pg/.s.PGSQL.5432"
 
 
@@ -92,10 +92,12 @@ def _close_to_strangers(folder: Path) -> None:
 
 
 def _short_run_folder(state: Path) -> Path:
-    """A folder that only this user can have made, found again by every process of the box."""
-    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    """A folder that only this user can have made, the same for every process of the box.
+
+    Not below XDG_RUNTIME_DIR: that goes away when the user logs out, and the box stays.
+    """
     digest = hashlib.sha256(str(state).encode()).hexdigest()[:12]
-    folder = base / f"optimize-{os.geteuid()}-{digest}"
+    folder = SHORT_BASE / f"optimize-{os.geteuid()}-{digest}"
     if folder.exists() and (folder.is_symlink() or folder.stat().st_uid != os.geteuid()):
         raise ApplianceError(f"{folder} belongs to somebody else.", hint="Set OPTIMIZE_HOME to a shorter path.")
     return folder

@@ -132,10 +132,9 @@ def test_a_state_folder_open_to_others_is_closed(tmp_path: Path) -> None:
     assert tmp_path.stat().st_mode & 0o777 == 0o700
 
 
-def test_sockets_of_a_deep_state_folder_lie_in_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+def test_sockets_of_a_deep_state_folder_lie_in_a_short_one() -> None:
     deep = Places(Path("/srv") / ("x" * 90))
-    assert str(deep.sockets).startswith("/run/user/7/optimize-")
+    assert str(deep.sockets).startswith("/tmp/optimize-")
     assert len(str(deep.sockets) + LONGEST_SOCKET_NAME) <= LONGEST_SOCKET_PATH
     assert Places(Path("/srv/box")).sockets == Path("/srv/box/run")
 
