@@ -1,0 +1,78 @@
+"""A box with a base model small enough to train in seconds, and rows for it."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from optimize_site.appliance.places import CHECKOUT
+from tests.e2e.conftest import Box
+
+TINY = "acme/tiny"
+MAKE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tiny import make_base_model, ticket_rows
+import json
+folder = Path(sys.argv[2])
+make_base_model(folder / "tiny")
+for name, count, seed in (("train", 240, 1), ("eval", 24, 2)):
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in ticket_rows(count, seed=seed)))
+"""
+
+
+def jobs_python() -> str:
+    """The training environment's interpreter."""
+    return str(Path(os.environ.get("OPTIMIZE_JOBS_VENV", CHECKOUT / ".venv-jobs")) / "bin" / "python")
+
+
+def make_material(folder: Path) -> None:
+    """Write a tiny base model, train.jsonl, eval.jsonl and run.json into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run([jobs_python(), "-P", "-c", MAKE, str(CHECKOUT / "tests" / "engine"), str(folder)], check=True,
+                   env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=180, capture_output=True)
+    (folder / "run.json").write_text(json.dumps(descriptor()))
+
+
+def descriptor(*, max_steps: int = 20, save_every: int = 5, **changes: Any) -> dict[str, Any]:
+    """A supervised run over the tiny model."""
+    training = {"epochs": 20, "maxSteps": max_steps, "microBatchPerGpu": 4, "gradientAccumulation": 2}
+    return {
+        "kind": "run", "workload": "triage", "baseModel": TINY, "configName": "tiny",
+        "config": {
+            "dataset": "triage/train", "maxSeqLength": 512,
+            "hyperparams": {"lora": {"rank": 4}, "optimizer": {"learningRate": 0.005}, "training": training},
+        },
+        "execution": {"saveEvery": save_every},
+    } | changes
+
+
+def add_tiny_model(box: Box, material: Path) -> None:
+    """Let the box's catalog allow the tiny model."""
+    catalogs = box.home / "catalogs"
+    catalogs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (catalogs / "base_models.toml").write_text(
+        f'["{TINY}"]\nsource = {{ kind = "folder", path = "{material / "tiny"}" }}\nengines = {{ trl = ["sft"] }}\n')
+
+
+def ask(box: Box, *words: str, timeout: float = 240) -> Any:
+    """A command's JSON; it must end with 0."""
+    done = box.run(*words, "-o", "json", timeout=timeout)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}\n{box.logs()}"
+    return json.loads(done.stdout)
+
+
+def prepare(box: Box, material: Path) -> None:
+    """Everything before the first run, by command."""
+    ask(box, "base-models", "select", TINY, "--wait")
+    for name in ("train", "eval"):
+        ask(box, "registry", "datasets", "register", f"triage/{name}", "-f", str(material / f"{name}.jsonl"))
+    ask(box, "workloads", "create", "triage", "--dataset", "triage/eval", "--grader", "json-label-match")
+
+
+def adapter_hash(box: Box, run: dict[str, Any]) -> str:
+    """SHA-256 of the adapter that a run registered."""
+    model = ask(box, "registry", "models", "get", run["modelId"])
+    return next(entry["sha256"] for entry in model["objects"] if entry["path"].endswith("adapter_model.safetensors"))
