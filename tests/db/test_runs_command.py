@@ -132,7 +132,7 @@ def test_a_dry_run_prints_the_document_and_its_exit_status_is_the_verdict(ready,
     assert Run.objects.count() == 0
 
 
-@pytest.mark.requirement("R116", "R117", "R126", "R193")
+@pytest.mark.requirement("R116", "R117", "R193")
 def test_a_dry_run_shows_people_every_setting_as_get_does(ready, ask, descriptor):
     _, out, _ = ask("start", "-f", descriptor(config={"hyperparams": {"lora": {"rank": 4}}}), "--dry-run",
                     "--show-resolved")

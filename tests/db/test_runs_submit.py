@@ -91,7 +91,6 @@ def test_a_refused_dry_run_says_everything_and_still_resolves(ready):
     assert found["resolved"]["config"]["maxSeqLength"] == 2048
 
 
-@pytest.mark.requirement("R126")
 def test_findings_cover_the_whole_dataset_where_it_is_small(ready):
     make_dataset("triage/doubled", chat_rows(5) + chat_rows(5))
     found = check(config={"dataset": "triage/doubled"})["diagnostics"]
@@ -101,7 +100,6 @@ def test_findings_cover_the_whole_dataset_where_it_is_small(ready):
     assert found["shapes"] == [{"roles": "user assistant", "rows": 10}]
 
 
-@pytest.mark.requirement("R126")
 def test_findings_over_a_large_dataset_say_how_much_was_read(ready, monkeypatch):
     monkeypatch.setenv("OPTIMIZE_TRAINER_DRY_RUN_MAX_EXAMPLES", "4")
     coverage = check()["diagnostics"]["coverage"]
