@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -16,6 +16,7 @@ from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.feeds import Item, feed, finder, items
+from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.ids import looks_like_id
 from optimize_site.kernel.listing import listed, whole
 from optimize_site.kernel.refusals import go
@@ -25,16 +26,17 @@ from registry.queries import find_version, get_artifact, get_version, list_versi
 
 KIND = Artifact.Kind.DATASET
 ROWS = 10
+MOST_FIELDS, MOST_VALUES = 6, 10
 
 
 @require_GET
-def dataset_list(request: HttpRequest) -> HttpResponse:
+def dataset_list(request: HtmxRequest) -> HttpResponse:
     """Every named dataset."""
     return render(request, "datasets/list.html", listed(request, queries.list_datasets()))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def upload(request: HttpRequest) -> HttpResponse:
+def upload(request: HtmxRequest) -> HttpResponse:
     """Register a file of chat rows; a refusal stands beside the form, line by line."""
     context: dict[str, Any] = {"reference": request.GET.get("reference", ""), "limit": _limit(),
                                "alias": "", "description": ""}
@@ -64,13 +66,13 @@ def address_of(version: Version) -> str:
 
 
 @require_GET
-def version_page(request: HttpRequest, version_id: str) -> HttpResponse:
+def version_page(request: HtmxRequest, version_id: str) -> HttpResponse:
     """From a version's ID, hash or reference to its page."""
     return redirect(address_of(resolve_version(KIND, version_id)))
 
 
 @require_GET
-def detail(request: HttpRequest, namespace: str, name: str) -> HttpResponse:
+def detail(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
     """One dataset at one of its versions: what it holds, its rows, its aliases, where it is used."""
     artifact = get_artifact(KIND, f"{namespace}/{name}")
     label = request.GET.get("version", "")
@@ -107,8 +109,12 @@ def _balance(statistics: dict[str, Any]) -> list[dict[str, Any]]:
     fields = dict(statistics.get("fields") or {})
     if statistics.get("labels"):
         fields = {"Answer": statistics["labels"]} | fields
-    return [{"name": name, "values": [value | {"share": value["rows"] / max(1, field["rows"])} for value in field["top"][:10]],
-             "more": max(0, field["distinct"] - 10)} for name, field in fields.items() if field["distinct"] > 1][:6]
+    return [_bars(name, field) for name, field in fields.items() if field["distinct"] > 1][:MOST_FIELDS]
+
+
+def _bars(name: str, field: dict[str, Any]) -> dict[str, Any]:
+    values = [value | {"share": value["rows"] / max(1, field["rows"])} for value in field["top"][:MOST_VALUES]]
+    return {"name": name, "values": values, "more": max(0, field["distinct"] - MOST_VALUES)}
 
 
 def _lengths(statistics: dict[str, Any]) -> list[dict[str, Any]]:
@@ -122,7 +128,7 @@ def _lengths(statistics: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @require_POST
-def set_alias(request: HttpRequest, namespace: str, name: str) -> HttpResponse:
+def set_alias(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
     """Point an alias at a version."""
     artifact = get_artifact(KIND, f"{namespace}/{name}")
     version = get_version(artifact, request.POST.get("version", ""))

@@ -126,7 +126,9 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_timeout": 10, "max_retries": 1}
 CELERY_TASK_DEFAULT_QUEUE = "control"
 
-UNFOLD = {"SITE_TITLE": "Optimize", "SITE_HEADER": "Optimize", "SITE_URL": "/"}
+ACCENT = {"50": "#eef2fd", "100": "#dde5fb", "200": "#c0cffa", "300": "#92aeff", "400": "#6687ee", "500": "#4468d8",
+          "600": "#2a51c4", "700": "#23429f", "800": "#1f387f", "900": "#1b2f66", "950": "#111c3f"}
+UNFOLD = {"SITE_TITLE": "Optimize", "SITE_HEADER": "Optimize", "SITE_URL": "/", "COLORS": {"primary": ACCENT}}
 
 LOGGING = {
     "version": 1,

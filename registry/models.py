@@ -83,6 +83,7 @@ class Alias(models.Model):
     moved_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        verbose_name_plural = "aliases"
         constraints = [models.UniqueConstraint(fields=["artifact", "name"], name="one_alias_per_name")]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.feeds import Item, feed, finder
+from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.refusals import go
 from registry import phases
 from registry.base_model_queries import BaseModelState, get_base_model, list_base_models
@@ -21,7 +22,7 @@ PAGE = "registry:base-models"
 
 
 @require_GET
-def base_models(request: HttpRequest) -> HttpResponse:
+def base_models(request: HtmxRequest) -> HttpResponse:
     """Every base model that the box allows, with its state and what selecting it would do."""
     states = list_base_models(every=True)
     catalog = load_catalog()
@@ -32,7 +33,7 @@ def base_models(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-def base_model(request: HttpRequest, name: str) -> HttpResponse:
+def base_model(request: HtmxRequest, name: str) -> HttpResponse:
     """What is known of one base model."""
     state = get_base_model(name)
     catalog = load_catalog()
@@ -44,7 +45,7 @@ def base_model(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-def select(request: HttpRequest, name: str) -> HttpResponse:
+def select(request: HtmxRequest, name: str) -> HttpResponse:
     """Ask for it to be prepared."""
     state = select_base_model(name, actor=actor_of(request))
     messages.success(request, f"{state.repository} is being prepared.", extra_tags="good")
@@ -52,7 +53,7 @@ def select(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-def deselect(request: HttpRequest, name: str) -> HttpResponse:
+def deselect(request: HtmxRequest, name: str) -> HttpResponse:
     """Back to allowed, not chosen."""
     state = deselect_base_model(name, actor=actor_of(request))
     messages.success(request, f"{state.repository} is no longer chosen.", extra_tags="good")

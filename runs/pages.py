@@ -61,13 +61,14 @@ def _step(text: str, phases: Sequence[str], phase: str, spent: Mapping[str, int]
 def share_of(phase: str, observed_step: int, total_steps: int | None, stage: Mapping[str, Any]) -> float | None:
     """How far the present part of the work is, 0 to 1: rows of a stage while preparing, updates while training."""
     if phase == "PREPARING" and stage.get("total"):
-        return min(1.0, (stage.get("done") or 0) / stage["total"])
+        return min(1.0, float(stage.get("done") or 0) / float(stage["total"]))
     if phase in {"TRAINING", "PAUSING", "PAUSED", "RECORDING", "CLEANING_UP", "COMPLETED", "FAILED", "CANCELLED"}:
         return min(1.0, observed_step / total_steps) if total_steps else None
     return None
 
 
-def settings_rows(config: Mapping[str, Any], execution: Mapping[str, Any], stated: Sequence[str]) -> list[dict[str, Any]]:
+def settings_rows(config: Mapping[str, Any], execution: Mapping[str, Any],
+                  stated: Sequence[str]) -> list[dict[str, Any]]:
     """Every setting by its path, with its value and whether the person stated it."""
     written = set(stated)
     return [{"path": shown_path(path), "full": ".".join(path), "value": value, "is_stated": ".".join(path) in written}

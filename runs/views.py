@@ -1,12 +1,13 @@
-"""Pages of runs: the list, the guided form, one run with its curves, and what home, search and datasets show of them."""
+"""Pages of runs: the list, the guided form, one run with its curves, and what other pages show of them."""
 
 import csv
 import io
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -17,14 +18,15 @@ from datasets.queries import rows as dataset_rows
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import NotFound, OperationError
 from optimize_site.kernel.feeds import Item, feed, finder
+from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.ids import looks_like_id
 from optimize_site.kernel.listing import listed, whole
 from optimize_site.kernel.refusals import go
 from optimize_site.kernel.scores import best_scores_of_models
 from optimize_site.kernel.services import tail
 from optimize_site.kernel.templatetags.ui import duration
-from optimize_site.kernel.work import attempt_folder
 from optimize_site.kernel.words import event_words, state_word
+from optimize_site.kernel.work import attempt_folder
 from registry.base_model_queries import list_base_models
 from registry.models import Version
 from registry.workload_queries import list_workloads
@@ -39,13 +41,14 @@ FILTERS = (("", "All"), ("open", "Open"), ("completed", "Completed"), ("failed",
 TABS = (("snapshots", "Snapshots"), ("data", "Data fit"), ("settings", "Settings"), ("checks", "Checks"),
         ("logs", "Logs"), ("events", "Events"))
 PREVIEW_ROWS = 2
+VALIDATION = "validation_loss"
 
 
 # The list ------------------------------------------------------------------------------------------------------------
 
 
 @require_GET
-def run_list(request: HttpRequest) -> HttpResponse:
+def run_list(request: HtmxRequest) -> HttpResponse:
     """Runs, newest first; of one phase or workload."""
     phase, workload = request.GET.get("phase", ""), request.GET.get("workload", "")
     page = listed(request, queries.list_runs(phase=phase, workload=workload))
@@ -75,7 +78,7 @@ def share(run: Run) -> float | None:
 
 
 @require_GET
-def detail(request: HttpRequest, run_id: str) -> HttpResponse:
+def detail(request: HtmxRequest, run_id: str) -> HttpResponse:
     """One run: its phases, progress and curves, and one tab of the rest."""
     run = queries.get_run(run_id)
     tab = request.GET.get("tab", "")
@@ -167,21 +170,27 @@ TAB_CONTEXTS = {"snapshots": _snapshots_tab, "data": _data_tab, "settings": _set
 
 
 @require_GET
-def series(request: HttpRequest, run_id: str) -> HttpResponse:
-    """The run's curves after a step, or the whole of them where another attempt took over meanwhile."""
+def series(request: HtmxRequest, run_id: str) -> HttpResponse:
+    """The run's curves after a step, or the whole of them where another attempt took over meanwhile.
+
+    A validation is written beside its step's figures after those were read, so its curve always comes whole.
+    """
     run = queries.get_run(run_id)
     after = whole(request.GET.get("after"))
     is_whole = after == 0 or request.GET.get("attempt") != str(run.num_attempts)
-    rows = list(run.metrics.filter(step__gt=0 if is_whole else after).order_by("step").values("step", "values", "at"))
-    names = {name for chart in CURVES for name in str(chart["names"]).split(",")}
+    steps = run.metrics.order_by("step").values("step", "values", "at")
+    rows: list[Any] = list(steps if is_whole else steps.filter(step__gt=after))
+    judged: list[Any] = list(steps.filter(values__has_key=VALIDATION))
     began = run.metrics.order_by("step").values_list("at", flat=True).first()
+    names = {name for chart in CURVES for name in str(chart["names"]).split(",")} - {VALIDATION}
+    found = {name: _timed(curve(rows, name), rows, began) for name in sorted(names)}
     return JsonResponse({
         "isWhole": is_whole, "attempt": run.num_attempts, "last": rows[-1]["step"] if rows else after,
-        "series": {name: _timed(curve(rows, name), rows, began) for name in names},
+        "series": found, "replaced": {VALIDATION: _timed(curve(judged, VALIDATION), judged, began)},
         "marks": _marks(run, began)})
 
 
-def _timed(found: dict[str, list[Any]], rows: list[dict[str, Any]], began: Any) -> dict[str, list[Any]]:
+def _timed(found: dict[str, list[Any]], rows: list[Any], began: Any) -> dict[str, list[Any]]:
     at = {row["step"]: round((row["at"] - began).total_seconds(), 1) for row in rows}
     return found | {"times": [at[step] for step in found["steps"]]}
 
@@ -197,7 +206,7 @@ def _marks(run: Run, began: Any) -> list[dict[str, Any]]:
 
 
 @require_GET
-def metrics_csv(request: HttpRequest, run_id: str) -> HttpResponse:
+def metrics_csv(request: HtmxRequest, run_id: str) -> HttpResponse:
     """Every figure of every update as a table."""
     run = queries.get_run(run_id)
     rows = queries.metrics_of(run)
@@ -212,7 +221,7 @@ def metrics_csv(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 @require_POST
-def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
+def cancel(request: HtmxRequest, run_id: str) -> HttpResponse:
     """Ask the run to end."""
     run = cancel_run(queries.get_run(run_id), actor=actor_of(request))
     messages.success(request, "The run is being cancelled. What it saved so far is kept.", extra_tags="good")
@@ -223,7 +232,7 @@ def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def new(request: HttpRequest) -> HttpResponse:
+def new(request: HtmxRequest) -> HttpResponse:
     """The guided form, or a pasted descriptor; both submit the same operation."""
     if request.method != "POST":
         return render(request, "runs/new.html", _form(request))
@@ -240,7 +249,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-def check(request: HttpRequest) -> HttpResponse:
+def check(request: HtmxRequest) -> HttpResponse:
     """The dry run of what the form holds now: the resolved plan, and every problem beside its field."""
     try:
         plan = check_run(_document(request), actor=actor_of(request))
@@ -252,7 +261,7 @@ def check(request: HttpRequest) -> HttpResponse:
         "plan": plan, "beside": beside, "general": general, "settings": settings, "preview": _preview(plan)})
 
 
-def _document(request: HttpRequest) -> Any:
+def _document(request: HtmxRequest) -> Any:
     if request.POST.get("mode") == "descriptor":
         return forms.read_document(request.POST.get("text", ""))
     return forms.document_of(request.POST.dict())
@@ -262,7 +271,7 @@ def _placed(problems: list[dict[str, str]], is_text: bool) -> tuple[list[tuple[s
     """Problems by the form's field, every field listed so that old ones go away, and those of no field."""
     known = {} if is_text else {field.problem_path: field.key for field in forms.ALL}
     beside: dict[str, list[Any]] = {key: [] for key in known.values()}
-    general = []
+    general: list[Any] = []
     for problem in problems:
         key = known.get(problem["path"])
         (beside[key] if key else general).append(problem)
@@ -286,7 +295,7 @@ def _marked(row: dict[str, Any], turns: str) -> dict[str, Any]:
     return row | {"messages": said}
 
 
-def _form(request: HttpRequest) -> dict[str, Any]:
+def _form(request: HtmxRequest) -> dict[str, Any]:
     sent = request.POST if request.method == "POST" else request.GET
     mode = "descriptor" if sent.get("mode") == "descriptor" else "form"
     values = {field.path: sent.get(field.path, "") for field in forms.ALL}
@@ -343,7 +352,7 @@ def waiting(_: Any) -> Iterator[Item]:
 @feed("attention", 10)
 def failed(_: Any) -> Iterator[Item]:
     """Runs that failed in the last days, with the reason and the next step."""
-    since = timezone.now() - timezone.timedelta(days=3)
+    since = timezone.now() - timedelta(days=3)
     for run in queries.list_runs(phase="failed").filter(ended_at__gte=since)[:5]:
         yield Item("Run", title(run), reverse("runs:detail", args=[run.pk]), run.phase, at=run.ended_at,
                    detail=f"{run.failure_reason} {run.failure_hint}".strip())
@@ -352,11 +361,11 @@ def failed(_: Any) -> Iterator[Item]:
 @feed("attention", 30)
 def not_scored(_: Any) -> Iterator[Item]:
     """Models of lately completed runs that nothing has scored."""
-    runs = list(queries.list_runs(phase="completed").exclude(model=None)[:10])
-    scores = best_scores_of_models(run.model_id for run in runs)
-    for run in runs:
-        if run.model_id not in scores:
-            yield Item("Model", run.model.reference, reverse("evaluations:model", args=[run.model_id]), "UNSCORED",
+    made = [(run, run.model) for run in queries.list_runs(phase="completed")[:10] if run.model is not None]
+    scores = best_scores_of_models(model.pk for _, model in made)
+    for run, model in made:
+        if model.pk not in scores:
+            yield Item("Model", model.reference, reverse("evaluations:model", args=[model.pk]), "UNSCORED",
                        detail="Nothing has scored it on its workload's evaluation data yet.", at=run.ended_at)
 
 

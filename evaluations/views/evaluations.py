@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -17,6 +17,7 @@ from evaluations.operations.evaluations import Request, cancel_evaluation, retry
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.graders import DEFAULT
+from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed, whole
 from optimize_site.kernel.refusals import go
 from registry.base_model_queries import list_base_models
@@ -29,7 +30,7 @@ ROWS = 20
 
 
 @require_GET
-def evaluation_list(request: HttpRequest) -> HttpResponse:
+def evaluation_list(request: HtmxRequest) -> HttpResponse:
     """Evaluations, newest first; of one phase, workload or model."""
     phase, named = request.GET.get("phase", ""), request.GET.get("workload", "")
     workload = get_workload(named) if named else None
@@ -39,7 +40,7 @@ def evaluation_list(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def new(request: HttpRequest) -> HttpResponse:
+def new(request: HtmxRequest) -> HttpResponse:
     """The start form; what is left out comes from the model's workload."""
     sent = request.POST if request.method == "POST" else request.GET
     values = {name: sent.get(name, "").strip() for name in ("model", "workload", "dataset", "grader", "description")}
@@ -68,7 +69,7 @@ def _form(values: dict[str, str]) -> dict[str, Any]:
 
 
 @require_GET
-def detail(request: HttpRequest, evaluation_id: str) -> HttpResponse:
+def detail(request: HtmxRequest, evaluation_id: str) -> HttpResponse:
     """One evaluation: its score with interval, per-field accuracy, confusion, and its rows."""
     row = queries.get_evaluation(evaluation_id)
     is_open = row.phase in phases.OPEN
@@ -78,7 +79,7 @@ def detail(request: HttpRequest, evaluation_id: str) -> HttpResponse:
     return render(request, "evaluations/detail.html#rows" if request.htmx else "evaluations/detail.html", context)
 
 
-def _page(request: HttpRequest, row: Evaluation) -> dict[str, Any]:
+def _page(request: HtmxRequest, row: Evaluation) -> dict[str, Any]:
     show = request.GET.get("show", "wrong")
     report = row.report or {}
     predictions = queries.list_predictions(row, wrong_first=show == "wrong")
@@ -90,7 +91,7 @@ def _page(request: HttpRequest, row: Evaluation) -> dict[str, Any]:
             "causes": (report.get("unscored") or {}).get("causes") or {}, "page": _rows(request, predictions)}
 
 
-def _rows(request: HttpRequest, predictions: Any) -> dict[str, Any]:
+def _rows(request: HtmxRequest, predictions: Any) -> dict[str, Any]:
     page = listed(request, predictions, limit=ROWS)
     page["rows"] = [marked(prediction) for prediction in page["rows"]]
     return page
@@ -126,7 +127,7 @@ def _eta(row: Evaluation) -> float | None:
 
 
 @require_POST
-def cancel(request: HttpRequest, evaluation_id: str) -> HttpResponse:
+def cancel(request: HtmxRequest, evaluation_id: str) -> HttpResponse:
     """Stop it."""
     row = cancel_evaluation(queries.get_evaluation(evaluation_id), actor=actor_of(request))
     messages.success(request, "The evaluation is being cancelled. What was answered stays.", extra_tags="good")
@@ -134,7 +135,7 @@ def cancel(request: HttpRequest, evaluation_id: str) -> HttpResponse:
 
 
 @require_POST
-def retry(request: HttpRequest, evaluation_id: str) -> HttpResponse:
+def retry(request: HtmxRequest, evaluation_id: str) -> HttpResponse:
     """Answer what is missing."""
     row = retry_evaluation(queries.get_evaluation(evaluation_id), actor=actor_of(request))
     messages.success(request, "The missing rows are being answered.", extra_tags="good")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
@@ -12,6 +12,7 @@ from evaluations.operations.trials import start_trial
 from evaluations.queries import get_trial, list_evaluations
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.feeds import Item, items
+from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed
 from optimize_site.kernel.scores import best_scores_of_models
 from registry.base_model_queries import find_base_model
@@ -26,7 +27,7 @@ EVALUATIONS = 20
 
 
 @require_GET
-def model_list(request: HttpRequest) -> HttpResponse:
+def model_list(request: HtmxRequest) -> HttpResponse:
     """Trained models and registered base models, newest first."""
     page = listed(request, list_model_versions().prefetch_related("aliases"))
     scores = best_scores_of_models(version.pk for version in page["rows"])
@@ -36,7 +37,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-def detail(request: HttpRequest, model_id: str) -> HttpResponse:
+def detail(request: HtmxRequest, model_id: str) -> HttpResponse:
     """One model: where it came from, its scores, its files, and a box to try it."""
     version = get_model(model_id)
     serving, workload = serving_of(version), workload_of(version)
@@ -71,7 +72,8 @@ def _lineage(version: Version) -> dict[str, Any]:
                                      reverse("evaluations:model", args=[base.pk])))
     run = _run(version)
     if run is not None:
-        found["run"] = Item("Run", title_of(run.config_name, run.description, run.pk), reverse("runs:detail", args=[run.pk]), run.phase)
+        found["run"] = Item("Run", title_of(run.config_name, run.description, run.pk),
+                            reverse("runs:detail", args=[run.pk]), run.phase)
     return found
 
 
@@ -81,7 +83,7 @@ def _dataset(version: Version) -> Version | None:
 
 
 @require_POST
-def try_it(request: HttpRequest, model_id: str) -> HttpResponse:
+def try_it(request: HtmxRequest, model_id: str) -> HttpResponse:
     """Ask the model one thing, with its base model beside it."""
     said, system = request.POST.get("input", ""), request.POST.get("instructions", "").strip()
     asked = ([{"role": "system", "content": system}] if system else []) + [{"role": "user", "content": said}]
@@ -90,12 +92,12 @@ def try_it(request: HttpRequest, model_id: str) -> HttpResponse:
 
 
 @require_GET
-def trial(request: HttpRequest, trial_id: str) -> HttpResponse:
+def trial(request: HtmxRequest, trial_id: str) -> HttpResponse:
     """The answers that came so far."""
     return _trial(request, get_trial(trial_id))
 
 
-def _trial(request: HttpRequest, row: Any) -> HttpResponse:
+def _trial(request: HtmxRequest, row: Any) -> HttpResponse:
     is_open = row.phase in phases.OPEN
     serving = serving_of(row.model)
     sides = [("candidate", row.model.reference)] if not serving.is_base else []

@@ -78,7 +78,8 @@ def uses_of_dataset(version: Any) -> Iterator[Item]:
     for workload in list_workloads().filter(evaluation_dataset=version):
         yield Item("Workload", workload.name, reverse("evaluations:workload", args=[workload.name]),
                    detail="Judges its models by it")
-    for row in Evaluation.objects.filter(dataset=version).select_related("model__artifact").order_by("-created_at")[:10]:
+    scored = Evaluation.objects.filter(dataset=version).select_related("model__artifact")
+    for row in scored.order_by("-created_at")[:10]:
         yield Item("Evaluation", row.model.reference, reverse("evaluations:detail", args=[row.pk]), row.phase,
                    detail="Scored on it", at=row.created_at)
 

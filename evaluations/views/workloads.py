@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -18,6 +18,7 @@ from evaluations.scores import scores_table
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.graders import DEFAULT
+from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed
 from optimize_site.kernel.refusals import go
 from optimize_site.kernel.scores import best_scores_of_models
@@ -33,7 +34,7 @@ RUNS = 8
 
 
 @require_GET
-def workload_list(request: HttpRequest) -> HttpResponse:
+def workload_list(request: HtmxRequest) -> HttpResponse:
     """Every workload with its champion and score."""
     page = listed(request, list_workloads().filter(archived_at=None))
     held = {workload.pk: references_of(workload) for workload in page["rows"]}
@@ -50,7 +51,7 @@ def _listed(workload: Workload, references: dict[str, Any], scores: dict[str, An
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def new(request: HttpRequest) -> HttpResponse:
+def new(request: HtmxRequest) -> HttpResponse:
     """Make a workload."""
     sent = request.POST if request.method == "POST" else request.GET
     values = {name: sent.get(name, "").strip() for name in ("name", "dataset", "grader", "description")}
@@ -69,7 +70,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-def detail(request: HttpRequest, name: str) -> HttpResponse:
+def detail(request: HtmxRequest, name: str) -> HttpResponse:
     """One workload: its champion against the base, scores by configuration, candidates, settings, history."""
     workload = get_workload(name)
     references = references_of(workload)
@@ -128,7 +129,7 @@ def _unscored(workload: Workload, table: dict[str, Any]) -> list[Version]:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def promotion(request: HttpRequest, name: str) -> HttpResponse:
+def promotion(request: HtmxRequest, name: str) -> HttpResponse:
     """The evidence for a promotion, and the promotion itself."""
     workload = get_workload(name)
     sent = request.POST if request.method == "POST" else request.GET
@@ -168,7 +169,7 @@ def _flips(comparison: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 @require_POST
-def settings(request: HttpRequest, name: str) -> HttpResponse:
+def settings(request: HtmxRequest, name: str) -> HttpResponse:
     """What judges the workload, and its note."""
     workload, sent = get_workload(name), request.POST
     actor = actor_of(request)

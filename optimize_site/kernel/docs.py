@@ -45,7 +45,7 @@ def _address(text: str) -> str:
 class Untrusted(Extension):
     """Raw HTML in the text is shown as text."""
 
-    def extendMarkdown(self, md: markdown.Markdown) -> None:  # noqa: N802 - the name the library calls
+    def extendMarkdown(self, md: markdown.Markdown) -> None:
         md.preprocessors.deregister("html_block")
         md.inlinePatterns.deregister("html")
         md.treeprocessors.register(OnlySafeAddresses(md), "only_safe_addresses", 0)

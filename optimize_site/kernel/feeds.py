@@ -1,7 +1,7 @@
 """What pages of a lower app show of higher ones, without importing them: lists of items that apps contribute to.
 
-Places: `now`, `waiting`, `attention`, `promoted` and `checklist` of the home page; `base-models` of the box page; `uses`
-of a dataset version. A place that has a subject gives it to each contributor.
+Places: `now`, `waiting`, `attention`, `promoted` and `checklist` of the home page; `base-models` of the box page;
+`uses` of a dataset version. A place that has a subject gives it to each contributor.
 """
 
 from collections import defaultdict

@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
-from django_htmx.http import HttpResponseClientRedirect, retarget, reswap
+from django_htmx.http import HttpResponseClientRedirect, reswap, retarget
 
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.middleware import API_PATHS, Middleware

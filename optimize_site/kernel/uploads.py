@@ -14,7 +14,7 @@ class OnlyExpectedUploads(FileUploadHandler):
 
     is_too_long = False
 
-    def handle_raw_input(self, input_data: Any, META: dict[str, Any], content_length: int, boundary: Any,  # noqa: N803
+    def handle_raw_input(self, input_data: Any, META: dict[str, Any], content_length: int, boundary: Any,
                          encoding: str | None = None) -> None:
         self.is_too_long = content_length > int(setting("trainer.datasets.max-bytes")) + ROOM_FOR_FIELDS
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.auth import authenticate, login, logout
 from django.core.handlers.asgi import ASGIRequest
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.safestring import mark_safe
@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from optimize_site.kernel import box, docs, feeds, services, sign_in
 from optimize_site.kernel.bell import EVERYTHING, bell
+from optimize_site.kernel.htmx import HtmxRequest
 
 SAME_REFUSAL = "That name and password do not go together."
 PING_SECONDS, LEAST_GAP_SECONDS = 15.0, 0.4
@@ -24,7 +25,7 @@ PING_SECONDS, LEAST_GAP_SECONDS = 15.0, 0.4
 @never_cache
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
-def sign_in_page(request: HttpRequest) -> HttpResponse:
+def sign_in_page(request: HtmxRequest) -> HttpResponse:
     """Sign in by name and password; after several failures a wait."""
     after = _safe_next(request)
     if request.method != "POST":
@@ -41,24 +42,24 @@ def sign_in_page(request: HttpRequest) -> HttpResponse:
     return redirect(after)
 
 
-def _sign_in_again(request: HttpRequest, after: str, username: str, refusal: str, status: int) -> HttpResponse:
+def _sign_in_again(request: HtmxRequest, after: str, username: str, refusal: str, status: int) -> HttpResponse:
     return render(request, "login.html", {"next": after, "username": username, "refusal": refusal}, status=status)
 
 
-def _safe_next(request: HttpRequest) -> str:
+def _safe_next(request: HtmxRequest) -> str:
     wanted = request.POST.get("next") or request.GET.get("next") or "/"
     return wanted if url_has_allowed_host_and_scheme(wanted, {request.get_host()}) else "/"
 
 
 @require_POST
-def sign_out(request: HttpRequest) -> HttpResponse:
+def sign_out(request: HtmxRequest) -> HttpResponse:
     """End the session."""
     logout(request)
     return redirect("box:sign-in")
 
 
 @require_GET
-def home(request: HttpRequest) -> HttpResponse:
+def home(request: HtmxRequest) -> HttpResponse:
     """What the box is doing, and whether it needs anybody."""
     template = "home.html#live" if request.htmx else "home.html"
     checklist = feeds.items("checklist")
@@ -68,7 +69,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-def search(request: HttpRequest) -> HttpResponse:
+def search(request: HtmxRequest) -> HttpResponse:
     """Whatever a name or the beginning of an ID may mean; straight there where it is only one thing."""
     query = request.GET.get("q", "").strip()[:200]
     found = feeds.find(query)
@@ -78,7 +79,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-def box_page(request: HttpRequest) -> HttpResponse:
+def box_page(request: HtmxRequest) -> HttpResponse:
     """Devices and who holds them, what waits, disk, services, versions."""
     template = "box.html#live" if request.htmx else "box.html"
     info = box.describe()
@@ -89,7 +90,7 @@ def box_page(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-def log_page(request: HttpRequest, name: str) -> HttpResponse:
+def log_page(request: HtmxRequest, name: str) -> HttpResponse:
     """The end of one service's log."""
     text = services.read_log(name)
     if text is None:
@@ -99,7 +100,7 @@ def log_page(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_GET
-def docs_page(request: HttpRequest, name: str = "") -> HttpResponse:
+def docs_page(request: HtmxRequest, name: str = "") -> HttpResponse:
     """One page of the documentation beside the list of all."""
     pages = docs.list_pages()
     name = name or (pages[0].name if pages else "")
@@ -111,7 +112,7 @@ def docs_page(request: HttpRequest, name: str = "") -> HttpResponse:
     return render(request, "docs.html", {"pages": pages, "name": name, "heading": found[0], "body": body})
 
 
-async def changes(request: HttpRequest, kind: str = "", subject: str = "") -> HttpResponseBase:
+async def changes(request: HtmxRequest, kind: str = "", subject: str = "") -> HttpResponseBase:
     """Server-sent `changed` events: one at once, one after each change of the subject (or of anything)."""
     if not isinstance(request, ASGIRequest):
         return HttpResponse(status=204)  # a server that cannot stream; pages poll

@@ -98,6 +98,9 @@ class Migration(migrations.Migration):
                 ('artifact', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='aliases', to='registry.artifact')),
                 ('version', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='aliases', to='registry.version')),
             ],
+            options={
+                'verbose_name_plural': 'aliases',
+            },
         ),
         migrations.CreateModel(
             name='Workload',

@@ -112,6 +112,7 @@
       if (fresh || !mine) held.series[name] = part;
       else for (const key of ["steps", "times", "values"]) mine[key].push(...part[key]);
     }
+    Object.assign(held.series, answer.replaced);
     Object.assign(held, { last: answer.last, attempt: answer.attempt, marks: answer.marks });
     const drawn = charts.map((chart) => chart.names.join()).join(";");
     const wanted = [...box.querySelectorAll("[data-names]")].map((place) => place.dataset.names.split(",").filter((name, index) => index === 0 || held.series[name]?.steps.length).join()).join(";");
@@ -125,7 +126,8 @@
     if (busy) { again = true; return; }
     busy = true;
     try {
-      const answer = await fetch(`${box.dataset.curves}?after=${held.last}&attempt=${held.attempt ?? ""}`, { headers: { Accept: "application/json" } });
+      const longest = Math.max(0, ...Object.values(held.series).map((series) => series.steps.length));
+      const answer = await fetch(`${box.dataset.curves}?after=${longest > 4000 ? 0 : held.last}&attempt=${held.attempt ?? ""}`, { headers: { Accept: "application/json" } });
       if (answer.ok) take(await answer.json());
     } catch {
       // The box does not answer just now; the next change asks again.

@@ -200,8 +200,9 @@ def busy_box() -> dict[str, Any]:
 
 def tool_rows() -> bytes:
     """Rows with tools, calls and results, in two languages."""
+    city_only = {"type": "object", "properties": {"city": {"type": "string"}}}
     tool = {"type": "function", "function": {"name": "get_weather", "description": "The weather in a city",
-                                             "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}
+                                             "parameters": city_only}}
     rows = []
     for number, city in enumerate(("Lisboa", "Zürich", "東京", "Reykjavík") * 3):
         call = {"id": f"call_{number}", "type": "function",

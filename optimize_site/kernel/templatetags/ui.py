@@ -70,8 +70,8 @@ def ident(value: str, url: str = "") -> SafeString:
         return SafeString("—")
     shown = format_html('<a href="{}" title="{}">{}</a>', url, value, value[:SHOWN]) if url else format_html(
         '<span title="{}">{}</span>', value, value[:SHOWN])
-    return format_html('<span class="id">{}<button type="button" data-copy="{}" aria-label="Copy {}">{}</button></span>',
-                       shown, value, value[:SHOWN], icon("copy"))
+    return format_html('<span class="id">{}<button type="button" data-copy="{}" aria-label="Copy {}">{}</button>'
+                       '</span>', shown, value, value[:SHOWN], icon("copy"))
 
 
 @register.filter
@@ -312,13 +312,13 @@ def terminal(context: template.Context, command: str, path: str, method: str = "
 
 def curl_line(address: str, method: str = "GET", body: Any = None, file: str = "") -> str:
     """A curl command for a route of the API, with the token taken from the environment."""
-    parts = ["curl"] + ([f"-X {method}"] if method not in {"GET", "POST"} or (method == "POST" and not body) else [])
-    parts.append('-H "Authorization: Bearer $OPTIMIZE_ACCESS_TOKEN"')
+    is_implied = method == "GET" or body is not None or bool(file)
+    lines = [f'curl {"" if is_implied else f"-X {method} "}-H "Authorization: Bearer $OPTIMIZE_ACCESS_TOKEN"']
     if body is not None:
-        parts += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(json.dumps(body, ensure_ascii=False))}"]
+        lines += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(json.dumps(body, ensure_ascii=False))}"]
     if file:
-        parts.append(f"--data-binary @{file}")
-    return " \\\n  ".join([" ".join(parts[:1] + [p for p in parts[1:2]]), *parts[2:], shlex.quote(address)])
+        lines.append(f"--data-binary @{file}")
+    return " \\\n  ".join([*lines, shlex.quote(address)])
 
 
 @register.inclusion_tag("partials/action.html", takes_context=True)
