@@ -22,5 +22,6 @@ def _table(kind: str) -> PhaseTable:
 
 EVALUATION = _table("evaluation")
 TRIAL = _table("trial")
+QUEUED = (AWAITING_BASE_MODEL, AWAITING_CAPACITY)
 OPEN = EVALUATION.open
 """Phases of unfinished work."""

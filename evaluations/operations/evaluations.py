@@ -17,7 +17,15 @@ from evaluations.errors import (
 )
 from evaluations.models import Evaluation
 from evaluations.operations.recording import finish, recount
-from evaluations.operations.work_steps import await_base, cancel, check_profile, queue, usable_base
+from evaluations.operations.work_steps import (
+    await_base,
+    cancel,
+    check_profile,
+    named_model,
+    queue,
+    send_back,
+    usable_base,
+)
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.conf import setting
@@ -27,7 +35,7 @@ from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
 from optimize_site.kernel.phases import move
 from registry.base_model_queries import BaseModelState
-from registry.model_queries import get_model, serving_of, workload_of
+from registry.model_queries import serving_of, workload_of
 from registry.models import Version, Workload
 from registry.queries import resolve_version
 from registry.workload_queries import get_workload
@@ -67,7 +75,7 @@ def start_evaluation(request: Request, *, actor: Actor) -> Evaluation:
         raise InvalidInput(f"maxNewTokens is {request.max_new_tokens}; it must be between 1 and {MAX_NEW_TOKENS}.",
                            hint="0 or nothing takes the box's own ceiling.", code="invalid_max_new_tokens")
     stated = get_workload(request.workload) if request.workload else None
-    version = get_model(request.model, stated.namespace_id if stated else "")
+    version = named_model(request.model, stated.namespace_id if stated else "")
     workload = _workload(version, stated)
     earlier = _find_submission(request, workload)
     if earlier is not None:
@@ -202,11 +210,12 @@ def _stale(row: Evaluation, state: BaseModelState) -> Any:
 
 
 def advance_evaluations() -> None:
-    """The next step of every evaluation that waits for its base model."""
-    for pk in Evaluation.objects.filter(phase=phases.AWAITING_BASE_MODEL).values_list("pk", flat=True):
+    """The next step of every evaluation that no job has yet."""
+    for pk in Evaluation.objects.filter(phase__in=phases.QUEUED).values_list("pk", flat=True):
         with transaction.atomic():
             row = Evaluation.objects.select_for_update(skip_locked=True).filter(pk=pk).first()
             if row is not None:
+                send_back(row, phases.EVALUATION, row.base_model)
                 advance_evaluation(row)
 
 

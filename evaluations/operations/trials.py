@@ -8,7 +8,7 @@ from evaluations import phases
 from evaluations.datasets import first_system_message
 from evaluations.errors import MalformedMessages
 from evaluations.models import Trial
-from evaluations.operations.work_steps import await_base, cancel, queue, usable_base
+from evaluations.operations.work_steps import await_base, cancel, queue, send_back, usable_base
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.conf import setting
@@ -75,11 +75,12 @@ def cancel_trial(trial: Trial, *, actor: Actor) -> Trial:
 
 
 def advance_trials() -> None:
-    """The next step of every trial that waits for its base model."""
-    for pk in Trial.objects.filter(phase=phases.AWAITING_BASE_MODEL).values_list("pk", flat=True):
+    """The next step of every trial that no job has yet."""
+    for pk in Trial.objects.filter(phase__in=phases.QUEUED).values_list("pk", flat=True):
         with transaction.atomic():
             trial = Trial.objects.select_for_update(skip_locked=True).filter(pk=pk).first()
             if trial is not None:
+                send_back(trial, phases.TRIAL, serving_of(trial.model).base_model)
                 advance_trial(trial)
 
 

@@ -11,8 +11,21 @@ from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import PhaseConflict
 from optimize_site.kernel.phases import PhaseTable, move
 from registry.base_model_queries import BaseModelState, base_model_state
-from registry.model_queries import serving_of
+from registry.model_queries import find_model, get_model, serving_of
 from registry.models import Version
+
+
+def named_model(text: str, namespace: str) -> Version:
+    """The model that `text` names. Raises UnknownVersion, or BaseModelNotReady for a base model not prepared yet."""
+    found = find_model(text, namespace)
+    state = base_model_state(text) if found is None else None
+    if state is None:
+        return found or get_model(text, namespace)
+    if state.is_selected:
+        raise BaseModelNotReady(f"{state.repository} is still being prepared for the first time.",
+                                hint=f"Run `base-models wait {state.repository}` first.", code="base_model_not_ready")
+    raise BaseModelNotReady(f"{state.repository} is not selected.",
+                            hint=f"Run `base-models select {state.repository} --wait` first.")
 
 
 def usable_base(version: Version) -> BaseModelState:
@@ -48,6 +61,13 @@ def check_profile(version: Version, state: BaseModelState) -> None:
         f"{version.reference} was trained under {trained[:12]}.",
         hint=f"Set baseModelRevision to {wanted}: pin that revision in the catalog and select the base model again.",
         baseModelRevision=wanted)
+
+
+def send_back(row: Any, table: PhaseTable, repository: str) -> None:
+    """A queued row whose base model is not ready any more waits for that first, or fails with it."""
+    state = base_model_state(repository)
+    if row.phase == phases.AWAITING_CAPACITY and (state is None or not state.is_ready):
+        move(row, phases.AWAITING_BASE_MODEL, phases=table, actor=SYSTEM, reason=f"{repository} is not ready any more")
 
 
 def await_base(row: Any, table: PhaseTable, repository: str) -> BaseModelState | None:

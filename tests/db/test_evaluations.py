@@ -132,7 +132,7 @@ def test_answers_are_scored_as_they_come_and_the_report_keeps_unscored_apart(ada
     assert row.device_seconds > 0
 
 
-@pytest.mark.requirement("R339", "R340")
+@pytest.mark.requirement("R339")
 def test_the_plan_gives_the_rows_as_they_stand_the_adapter_and_what_is_answered_already(adapter):
     row = start(max_new_tokens=40)
     attempt = claim_job()
@@ -244,6 +244,33 @@ def test_it_waits_for_a_base_model_that_is_being_prepared_and_fails_with_it(adap
     other.refresh_from_db()
     assert row.phase == phases.AWAITING_CAPACITY
     assert (other.phase, other.failure_code) == (phases.FAILED, "base_model_missing")
+
+
+def test_a_base_model_that_is_not_prepared_yet_is_refused_with_what_to_wait_for(workload):
+    make_base_model("acme/later", phase="FETCHING", lease_token=1)
+    with pytest.raises(OperationError) as refused:
+        start(model="acme/later", workload="triage")
+    assert refused.value.code == "base_model_not_ready" and "base-models wait acme/later" in refused.value.hint
+    with pytest.raises(OperationError) as refused:
+        start(model="Qwen/Qwen3-0.6B", workload="triage")
+    assert "base-models select Qwen/Qwen3-0.6B" in refused.value.hint
+    with pytest.raises(OperationError) as refused:
+        start(model="nobody/knows", workload="triage")
+    assert refused.value.status == 404
+
+
+def test_a_queued_one_waits_again_where_the_weights_are_gone_and_fails_where_they_were_deselected(adapter):
+    row = start()
+    BaseModel.objects.update(phase="PENDING")
+    advance_evaluations()
+    row.refresh_from_db()
+    assert (row.phase, row.wait_reason) == (phases.AWAITING_BASE_MODEL, "acme/tiny is being prepared.")
+    BaseModel.objects.update(phase="READY")
+    advance_evaluations()
+    deselect_base_model("acme/tiny", actor=LOCAL)
+    advance_evaluations()
+    row.refresh_from_db()
+    assert (row.phase, row.failure_code) == (phases.FAILED, "base_model_missing")
 
 
 @pytest.mark.requirement("R192")
@@ -450,3 +477,21 @@ def test_the_command_from_start_to_predictions(adapter, capsys):
     assert run(["cancel", cancelled.pk]) == 2
     assert run(["cancel", cancelled.pk, "--force"]) == 0
     assert run(["get", cancelled.pk, "--follow", "--exit-status"]) == 6
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_submission_sent_many_times_at_once_is_one_evaluation(adapter):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from django.db import connection
+
+    def send(_):
+        try:
+            return start(submission_id="s-1").pk
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(send, range(24)))
+    assert len(found) == 1
+    assert Evaluation.objects.count() == 1
