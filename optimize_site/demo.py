@@ -32,7 +32,7 @@ class Demo:
         self.client, self.tell, self.example = client, tell, example
         self.descriptor: dict[str, Any] = json.loads((example / "run.json").read_text())
         self.base_model = base_model or self.descriptor["baseModel"]
-        self.descriptor["baseModel"] = self.base_model
+        self.descriptor |= {"baseModel": self.base_model, "workload": WORKLOAD}
         self.seconds: dict[str, float] = {}
 
     def run(self, web_url: str) -> dict[str, Any]:

@@ -52,6 +52,8 @@ MIDDLEWARE = [
 ROOT_URLCONF = "optimize_site.urls"
 ASGI_APPLICATION = "optimize_site.asgi.application"
 WSGI_APPLICATION = "optimize_site.wsgi.application"
+DOORBELL_APPLICATION = "optimize_site.celery.app"
+API = "optimize_site.api.api"
 AUTH_USER_MODEL = "kernel.User"
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
@@ -99,7 +101,7 @@ STORAGES = {
 }
 FILE_UPLOAD_HANDLERS = ["optimize_site.kernel.uploads.OnlyExpectedUploads",
                         "django.core.files.uploadhandler.TemporaryFileUploadHandler"]
-FILE_UPLOAD_TEMP_DIR = None
+FILE_UPLOAD_TEMP_DIR = make_folder(STATE / "scratch")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 2000
 

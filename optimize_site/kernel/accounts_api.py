@@ -78,7 +78,7 @@ def list_tokens(request: HttpRequest, limit: int = 50, offset: int = 0) -> dict[
     actor = actor_of(request)
     tokens = Token.objects.select_related("user").order_by("-created_at")
     if not actor.may("admin"):
-        tokens = tokens.filter(user_id=actor.user_id)
+        tokens = tokens.filter(user__username=actor.name)
     return page(tokens, "tokens", accounts.token_document, limit=limit, offset=offset)
 
 

@@ -29,7 +29,10 @@ class TokenAuth(HttpBearer):
 
 
 class BrowserAuth(SessionAuth):
-    """A signed-in browser, with CSRF checked on every unsafe verb."""
+    """A signed-in browser, with CSRF checked on every unsafe verb; a stranger is told to sign in first."""
+
+    def _get_key(self, request: HttpRequest) -> str | None:
+        return super()._get_key(request) if request.user.is_authenticated else None
 
     def authenticate(self, request: HttpRequest, key: str | None) -> Actor | None:
         user = request.user

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import httpx
+from django.conf import settings
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
+from django.utils.module_loading import import_string
 
 from optimize_site.kernel.auth import LOCAL_SECRET
 from optimize_site.kernel.conf import home
@@ -80,9 +82,7 @@ def _connections_kept() -> Iterator[None]:
 
 
 def _application() -> Any:
-    from optimize_site.wsgi import application
-
-    return application
+    return import_string(settings.WSGI_APPLICATION)
 
 
 def _environ(request: httpx.Request) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _error(response: httpx.Response) -> OperationError:
         problems = [Problem(**problem) for problem in document.get("problems", [])]
     except (ValueError, TypeError, AttributeError):
         return Unavailable(f"The box answered {response.status_code} without saying why.",
-                           hint="Its log says more: `./optimize logs web`.")
+                           hint="Its log says more: `./optimize logs commands`, or `./optimize logs web`.")
     known = {"type", "title", "status", "code", "detail", "hint", "problems"}
     error = OperationError(document.get("detail", ""), hint=document.get("hint", ""), problems=problems,
                            code=document.get("code", "error"),

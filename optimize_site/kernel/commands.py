@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import logging
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -17,8 +19,11 @@ from rich.console import Console
 from rich.table import Table
 
 from optimize_site.kernel.client import Client, client_for
+from optimize_site.kernel.conf import home
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, OperationError
+from optimize_site.kernel.logs import JsonFormatter
+from optimize_site.services import make_folder
 
 EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_REFUSED, EXIT_NOT_FOUND = 0, 1, 2, 3, 4
 EXIT_WORK_FAILED, EXIT_CANCELLED, EXIT_TIMED_OUT, EXIT_CHECK_FAILED = 5, 6, 7, 8
@@ -91,7 +96,8 @@ class NounCommand(BaseCommand):
         """Parse, run the verb, and give the exit status; every refusal is one sentence on standard error."""
         self.options = argparse.Namespace(output="text", fields=None, jq="", no_color=False, quiet=False, force=False)
         try:
-            return self._run(argv)
+            with logging_to_file():
+                return self._run(argv)
         except OperationError as error:
             self._tell(error)
             return error.exit_code
@@ -264,6 +270,28 @@ class NounCommand(BaseCommand):
                   file=sys.stderr)
         if error.hint:
             print(plain(error.hint), file=sys.stderr)
+
+
+@contextmanager
+def logging_to_file() -> Iterator[None]:
+    """What the box's code logs while a command runs goes to `logs/commands.log`, not between the command's lines."""
+    root = logging.getLogger()
+    kept, root.handlers = root.handlers, [_log_file()]
+    try:
+        yield
+    finally:
+        root.handlers[0].close()
+        root.handlers = kept
+
+
+def _log_file() -> logging.Handler:
+    handler: logging.Handler
+    try:
+        handler = logging.FileHandler(make_folder(home() / "logs") / "commands.log", delay=False)
+    except OSError:
+        return logging.NullHandler()
+    handler.setFormatter(JsonFormatter())
+    return handler
 
 
 def plain(text: str) -> str:

@@ -4,6 +4,7 @@ import logging
 
 from django.conf import settings
 from django.db import transaction
+from django.utils.module_loading import import_string
 
 log = logging.getLogger(__name__)
 LOOK, ADVANCE = "gpu_worker.look", "gpu_worker.advance"
@@ -35,9 +36,8 @@ def _ring_every_slot() -> None:
 def _send(task: str, queue: str) -> None:
     if not settings.RING_DOORBELLS:
         return
-    from optimize_site.celery import app
-
     try:
-        app.send_task(task, queue=queue, ignore_result=True, retry=False, expires=60)
+        celery = import_string(settings.DOORBELL_APPLICATION)
+        celery.send_task(task, queue=queue, ignore_result=True, retry=False, expires=60)
     except Exception as error:  # the broker may be down in any of a client library's ways; the reconciler rings again
         log.warning("doorbell not rung", extra={"action": "doorbell_lost", "queue": queue, "error": str(error)})

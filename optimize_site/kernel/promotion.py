@@ -18,7 +18,7 @@ _promoter: Promoter | None = None
 
 def provide(promoter: Promoter) -> None:
     """Called once by the app that keeps evaluations."""
-    global _promoter  # noqa: PLW0603 - the one registration, made while Django starts
+    global _promoter
     _promoter = promoter
 
 

@@ -24,7 +24,7 @@ _source: ScoreSource = NoScores()
 
 def provide(source: ScoreSource) -> None:
     """Called once by the app that keeps evaluations."""
-    global _source  # noqa: PLW0603 - the one registration, made while Django starts
+    global _source
     _source = source
 
 

@@ -15,14 +15,22 @@ from optimize_site.kernel.models import Device, User
 class FoundDevice(Protocol):
     """What the device probe says of one device."""
 
-    uuid: str
-    name: str
-    kind: str
-    profile: str
-    index: int
-    memory_bytes: int
-    host_memory_bytes: int
-    slots: int
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def profile(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    @property
+    def host_memory_bytes(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
 
 
 def first_admin() -> str | None:

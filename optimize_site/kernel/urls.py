@@ -14,6 +14,7 @@ urlpatterns = [
     path("box/logs/<str:name>", views.log_page, name="log"),
     path("docs/", views.docs_page, name="docs"),
     path("docs/<path:name>", views.docs_page, name="docs-page"),
+    path("favicon.ico", views.favicon, name="favicon"),
     path("changes", views.changes, name="changes"),
     path("changes/<slug:kind>/<str:subject>", views.changes, name="changes-of"),
 ]

@@ -8,6 +8,7 @@ from django.contrib.auth import authenticate, login, logout
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
+from django.templatetags.static import static
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.safestring import mark_safe
 from django.views.decorators.cache import never_cache
@@ -56,6 +57,12 @@ def sign_out(request: HtmxRequest) -> HttpResponse:
     """End the session."""
     logout(request)
     return redirect("box:sign-in")
+
+
+@require_GET
+def favicon(request: HtmxRequest) -> HttpResponse:
+    """Where browsers look without being told."""
+    return redirect(static("favicon.svg"))
 
 
 @require_GET

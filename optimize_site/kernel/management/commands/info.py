@@ -10,7 +10,7 @@ class Command(PlainCommand):
     help = "How the box is configured, which build answers, and what its start did."
     arguments = ()
 
-    def ask(self) -> None:
+    def ask(self, **values: object) -> None:
         """Show the configuration, the answering build and the state of the start."""
         self.show(self.client.get("/v1/training/info"), text=self._facts)
 

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.module_loading import import_string
 
-from optimize_site.api import api
 from optimize_site.settings import BASE_DIR
 
 FILE = Path(BASE_DIR) / "docs" / "reference" / "openapi.json"
@@ -19,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("--check", action="store_true")
 
     def handle(self, *args: Any, check: bool, **options: Any) -> None:
-        text = json.dumps(api.get_openapi_schema(), indent=1, sort_keys=True, default=str) + "\n"
+        text = json.dumps(import_string(settings.API).get_openapi_schema(), indent=1, sort_keys=True, default=str) + "\n"
         if not check:
             FILE.parent.mkdir(parents=True, exist_ok=True)
             FILE.write_text(text)
