@@ -18,8 +18,8 @@ from optimize_site.appliance.outside import outside_url
 from optimize_site.appliance.places import Places
 from optimize_site.appliance.temporary import running_postgres
 
-# Made again by any start, or by an installation.
-LEFT_OUT = {"run", "logs", "postgres", "postgres.new", "programs", "static", "status.json", "venv", "venv-jobs",
+# Made again by any start or installation, or of no use later.
+LEFT_OUT = {"run", "logs", "postgres", "postgres.new", "programs", "static", "scratch", "status.json", "venv", "venv-jobs",
             "venv.lock", "venv-jobs.lock", "pycache"}  # fmt: skip
 REPLACED = "replaced-"
 

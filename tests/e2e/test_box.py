@@ -1,5 +1,6 @@
 """The box as a whole: it comes up, stays up whoever is killed, and goes down without a trace."""
 
+import json
 import os
 import pwd
 import re
@@ -64,6 +65,13 @@ def test_no_worker_of_the_web_outlives_its_master(box: Box) -> None:
     wait_until(box.is_ready, what="the web after kill -9")
 
 
+def test_status_tells_how_the_services_are(box: Box) -> None:
+    document = json.loads(box.run("status", "-o", "json").stdout)
+    assert (document["state"], document["url"]) == ("ready", box.url)
+    assert [(service["name"], service["state"]) for service in document["services"]] == [(n, "ready") for n in SERVICES]
+    assert "device/cpu/1" in box.run("status").stdout
+
+
 def test_logs_show_what_a_service_said(box: Box) -> None:
     assert "ready to accept connections" in box.run("logs", "postgres").stdout
     unknown = box.run("logs", "nothing")
@@ -85,10 +93,31 @@ def test_down_stops_everything_and_says_so_when_there_is_nothing_to_stop(box: Bo
     everything = [box.process(name) for name in ["supervisor", *SERVICES]]
     box.down()
     assert not any(process.is_alive() for process in everything)
-    assert box.status()["phase"] == "stopped"
+    assert json.loads(box.run("status", "-o", "json").stdout)["state"] == "down"
     again = box.run("down")
     assert (again.returncode, "is not up" in again.stdout) == (0, True)
     box.up()
+
+
+def test_a_backup_restores_the_whole_state_into_another_folder(box: Box, scratch_home: Path, tmp_path: Path) -> None:
+    (box.home / "blobs/ab").mkdir(parents=True, exist_ok=True)
+    (box.home / "blobs/ab/abcd").write_text("weights")
+    file = tmp_path / "box.tar"
+    assert box.run("backup", str(file)).returncode == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    other = Box(scratch_home.with_name("restored"))
+    assert other.run("restore", str(file)).returncode == 0
+    assert (other.home / "blobs/ab/abcd").read_text() == "weights"
+    refused = other.run("restore", str(file))
+    assert (refused.returncode, "--force" in refused.stderr) == (1, True)
+    other.up()
+    try:
+        assert other.password == "", "the admin came with the backup"
+        assert "admin" in other.run("users", "list").stdout
+        assert "already up" in other.run("restore", str(file), "--force").stderr
+    finally:
+        other.down()
 
 
 def test_a_busy_port_is_named_with_the_way_out(scratch_home: Path) -> None:

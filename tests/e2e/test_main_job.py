@@ -39,8 +39,9 @@ def test_with_commands_alone_a_file_becomes_a_promoted_model(box, material):
     run = ask(box, "runs", "list")["runs"][0]
     run = ask(box, "runs", "get", run["runId"])
     assert (run["phase"], run["observedStep"], run["savedStep"]) == ("COMPLETED", 20, 20)
-    done = box.run("evaluations", "start", "--model", run["modelId"], "--dataset", "triage/eval", "--wait",
-                   "--exit-status", "-q")
+    done = box.run(
+        "evaluations", "start", "--model", run["modelId"], "--dataset", "triage/eval", "--wait", "--exit-status", "-q"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     ask(box, "workloads", "promote", "triage", run["modelId"])
     assert ask(box, "workloads", "refs", "get", "triage", "champion")["modelId"] == run["modelId"]
@@ -53,8 +54,12 @@ class Http:
         self.url, self.token = box.url, token
 
     def call(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> Any:
-        request = urllib.request.Request(self.url + path, data=body, method=method, headers={
-            "Authorization": f"Bearer {self.token}", "Content-Type": kind})
+        request = urllib.request.Request(
+            self.url + path,
+            data=body,
+            method=method,
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": kind},
+        )
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())
 
@@ -75,8 +80,12 @@ def test_with_http_alone_a_file_becomes_a_promoted_model(box, material):
     http.post(f"/v1/training/base-models/{TINY}/select", {})
     http.follow(f"/v1/training/base-models/{TINY}", "selection", {"READY"})
     for name in ("train", "eval"):
-        http.call("POST", f"/v1/registry/datasets/web/{name}/versions", (material / f"{name}.jsonl").read_bytes(),
-                  "application/octet-stream")
+        http.call(
+            "POST",
+            f"/v1/registry/datasets/web/{name}/versions",
+            (material / f"{name}.jsonl").read_bytes(),
+            "application/octet-stream",
+        )
     http.post("/v1/training/workloads", {"name": "web", "dataset": "web/eval", "grader": "json-label-match"})
     body = descriptor(max_steps=10, workload="web")
     body["config"]["dataset"] = "web/train"

@@ -31,8 +31,13 @@ def jobs_python() -> str:
 def make_material(folder: Path) -> None:
     """Write a tiny base model, train.jsonl, eval.jsonl and run.json into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run([jobs_python(), "-P", "-c", MAKE, str(CHECKOUT / "tests" / "engine"), str(folder)], check=True,
-                   env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=180, capture_output=True)
+    subprocess.run(
+        [jobs_python(), "-P", "-c", MAKE, str(CHECKOUT / "tests" / "engine"), str(folder)],
+        check=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        timeout=180,
+        capture_output=True,
+    )
     (folder / "run.json").write_text(json.dumps(descriptor()))
 
 
@@ -40,9 +45,13 @@ def descriptor(*, max_steps: int = 20, save_every: int = 5, **changes: Any) -> d
     """A supervised run over the tiny model."""
     training = {"epochs": 20, "maxSteps": max_steps, "microBatchPerGpu": 4, "gradientAccumulation": 2}
     return {
-        "kind": "run", "workload": "triage", "baseModel": TINY, "configName": "tiny",
+        "kind": "run",
+        "workload": "triage",
+        "baseModel": TINY,
+        "configName": "tiny",
         "config": {
-            "dataset": "triage/train", "maxSeqLength": 512,
+            "dataset": "triage/train",
+            "maxSeqLength": 512,
             "hyperparams": {"lora": {"rank": 4}, "optimizer": {"learningRate": 0.005}, "training": training},
         },
         "execution": {"saveEvery": save_every},
@@ -54,7 +63,8 @@ def add_tiny_model(box: Box, material: Path) -> None:
     catalogs = box.home / "catalogs"
     catalogs.mkdir(parents=True, exist_ok=True, mode=0o700)
     (catalogs / "base_models.toml").write_text(
-        f'["{TINY}"]\nsource = {{ kind = "folder", path = "{material / "tiny"}" }}\nengines = {{ trl = ["sft"] }}\n')
+        f'["{TINY}"]\nsource = {{ kind = "folder", path = "{material / "tiny"}" }}\nengines = {{ trl = ["sft"] }}\n'
+    )
 
 
 def ask(box: Box, *words: str, timeout: float = 240) -> Any:
