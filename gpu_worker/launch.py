@@ -55,8 +55,11 @@ def start_job(attempt_dir: Path, *, env: Mapping[str, str] | None = None) -> int
 
 
 def job_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """The variables a job gets on top of the worker's own: its path holds the job package and nothing else of ours."""
-    return {"PYTHONPATH": str(CHILD_ROOT), "PYTHONSAFEPATH": "1", **extra}
+    """The variables a job gets on top of the worker's own: its path holds the job package and nothing else of ours.
+
+    The box runs more than the job, so its threads sleep at a barrier and do not spin on a core another process needs.
+    """
+    return {"PYTHONPATH": str(CHILD_ROOT), "PYTHONSAFEPATH": "1", "OMP_WAIT_POLICY": "passive", **extra}
 
 
 def zygote_folder(attempt_dir: Path) -> Path:
@@ -145,7 +148,12 @@ def code_version() -> str:
 
 
 # Library pools that start with their import would be threads in a process that forks.
-_SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_SINGLE_THREADED = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
 
 
 def _start_plainly(attempt_dir: Path, variables: Mapping[str, str]) -> int:

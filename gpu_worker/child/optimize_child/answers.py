@@ -70,7 +70,7 @@ class Answering:
                 choose = True
             else:
                 self.slots, choose = min(self.slots, len(self.waiting)), False
-            memory = RowMemory(self.layers, self.slots)
+            memory = RowMemory(self.layers, self.slots, self.model.device)
             self._read_prefix(memory)
             rows: list[Asked | None] = [None] * self.slots
             yield from self._fill(memory, rows)
@@ -113,7 +113,7 @@ class Answering:
         positions = torch.cat([torch.arange(self.prefix, self.prefix + length) for length in lengths])
         ends = torch.tensor(lengths).cumsum(0) - 1
         logits = self._forward(memory, self._tensor([token for part in parts for token in part]), positions, keep=ends)
-        memory.lengths[slots] = torch.tensor(lengths)
+        memory.lengths[slots] = torch.tensor(lengths, device=memory.device)
         self._take(rows, slots, logits[0].argmax(-1).tolist())
 
     # -- one token each ----------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class Answering:
 
     def _seconds_a_step(self, memory: RowMemory, count: int) -> float:
         """The better of two trial steps over the first `count` rows; what they write is written over."""
-        trial = RowMemory(self.layers, count)
+        trial = RowMemory(self.layers, count, memory.device)
         trial.prefix, trial.prefix_tokens = memory.prefix, memory.prefix_tokens
         memory.reserve(int(memory.lengths.max()) + 1)
         trial.keys = [held[:count] for held in memory.keys]

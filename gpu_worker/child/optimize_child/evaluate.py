@@ -200,7 +200,9 @@ class Evaluation:
             self.job.leave_if_asked()
 
     def _emit(self, question: Question, system: str, answer: list[int] | None, finish: str | None) -> None:
-        text = None if answer is None else self.tokenizer.decode(answer, skip_special_tokens=True)
+        text = None if answer is None else self.tokenizer.decode(
+            answer, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         tools = {"tools": question.tools} if question.tools else {}
         self.job.events.emit(
             "answer",

@@ -16,13 +16,14 @@ ROOM = 64
 class RowMemory:
     """The attention state of up to `slots` rows. The model's layers read and write it through `answer_attention`."""
 
-    def __init__(self, layers: int, slots: int) -> None:
+    def __init__(self, layers: int, slots: int, device: torch.device) -> None:
+        self.device = device
         self.prefix: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.prefix_tokens = 0
         self.keys: list[torch.Tensor | None] = [None] * layers
         self.values: list[torch.Tensor | None] = [None] * layers
         self.slots = slots
-        self.lengths = torch.zeros(slots, dtype=torch.long)
+        self.lengths = torch.zeros(slots, dtype=torch.long, device=device)
         self.phase: Phase | None = None
 
     def reserve(self, tokens: int) -> None:
@@ -42,7 +43,7 @@ class RowMemory:
 
     def select(self, kept: Sequence[int]) -> None:
         """Keep only these slots, in this order."""
-        index = torch.as_tensor(kept, dtype=torch.long)
+        index = torch.as_tensor(kept, dtype=torch.long, device=self.device)
         self.keys = [None if held is None else held[index] for held in self.keys]
         self.values = [None if held is None else held[index] for held in self.values]
         self.lengths = self.lengths[index]
@@ -97,8 +98,8 @@ class Step(Phase):
     def __init__(self, memory: RowMemory) -> None:
         self.positions = memory.lengths
         self.width = int(self.positions.max()) + 1
-        self.rows = torch.arange(memory.slots)
-        seen = torch.arange(self.width)[None] <= self.positions[:, None]
+        self.rows = torch.arange(memory.slots, device=memory.device)
+        seen = torch.arange(self.width, device=memory.device)[None] <= self.positions[:, None]
         self.hidden = ~seen[:, None, None]
 
     def attend(self, memory, layer, query, key, value, scale):

@@ -89,7 +89,7 @@ def answer(server: socket.socket, connection: socket.socket, version: str) -> bo
         if request.get("retire"):
             return False
         reply = start(server, connection, request) if "attempt_dir" in request else describe(version)
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         reply = {"error": f"{type(error).__name__}: {error}"}
     with contextlib.suppress(OSError):
         connection.sendall(json.dumps(reply).encode() + b"\n")
@@ -108,12 +108,14 @@ def read_line(connection: socket.socket) -> bytes:
 
 def describe(version: str) -> dict[str, Any]:
     """What the launcher asks before it trusts this process with a job."""
-    return {"pid": os.getpid(), "version": version, "threads": len(os.listdir("/proc/self/task"))}
+    return {"pid": os.getpid(), "version": version, "threads": sum(1 for _ in Path("/proc/self/task").iterdir())}
 
 
 def start(server: socket.socket, connection: socket.socket, request: dict[str, Any]) -> dict[str, Any]:
     """Fork a shepherd for the attempt, in a session of its own; it forks the job."""
     attempt, env = Path(request["attempt_dir"]), dict(request.get("env") or {})
+    if not (attempt / "plan.json").is_file():
+        raise ValueError(f"{attempt} holds no plan")
     pid = os.fork()
     if pid:
         return {"pid": pid}

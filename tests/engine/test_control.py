@@ -1,0 +1,55 @@
+"""The control file: when a job leaves."""
+
+import json
+import os
+import time
+
+from optimize_child.control import Control
+
+
+def write(path, **changes):
+    body = {"attempt": "a", "token": 1, "seen_at": time.time(), "pause": False, "stop": False, **changes}
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(body))
+    beside.replace(path)
+
+
+def test_a_job_without_a_control_file_goes_on(tmp_path):
+    assert Control(tmp_path / "control.json").reason_to_leave() is None
+
+
+def test_a_watched_job_goes_on_and_leaves_when_told(tmp_path):
+    path = tmp_path / "control.json"
+    control = Control(path)
+    write(path)
+    assert control.reason_to_leave() is None
+    write(path, pause=True)
+    assert control.reason_to_leave() == "pause"
+    write(path, stop=True)
+    assert control.reason_to_leave() == "stop"
+
+
+def test_a_job_whose_lease_was_given_away_leaves(tmp_path):
+    path = tmp_path / "control.json"
+    control = Control(path)
+    write(path, token=1)
+    assert control.reason_to_leave() is None
+    write(path, token=2)
+    assert control.reason_to_leave() == "fenced"
+
+
+def test_a_job_that_nobody_watches_leaves(tmp_path):
+    path = tmp_path / "control.json"
+    write(path)
+    long_ago = time.time() - 601
+    os.utime(path, (long_ago, long_ago))
+    assert Control(path).reason_to_leave() == "unwatched"
+
+
+def test_a_half_written_file_changes_nothing(tmp_path):
+    path = tmp_path / "control.json"
+    control = Control(path)
+    write(path)
+    assert control.reason_to_leave() is None
+    path.write_text("{")
+    assert control.reason_to_leave() is None
