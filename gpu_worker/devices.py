@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import pynvml
 
-CPU_SLOTS = 2
-GPU_SLOTS = 1
+from optimize_site.kernel.catalog import load_catalog
+from optimize_site.kernel.errors import OperationError
+
 FAKE_VARIABLE = "OPTIMIZE_FAKE_NVML"
-PROFILES = ("h200", "h100", "a100", "l40s", "l4")
 
 
 @dataclass(frozen=True)
@@ -125,30 +125,21 @@ def nvml() -> Nvml:
 
 def list_devices(source: Nvml | None = None) -> list[DeviceInfo]:
     """Every device of this node: the GPUs first, then the CPU."""
-    node, host_memory = platform.node(), _host_memory_bytes()
-    gpus = (source or nvml()).gpus()
-    devices = [
-        DeviceInfo(
-            gpu.uuid, node, gpu.name, "gpu", profile_of(gpu.name), index, gpu.memory_bytes, host_memory, GPU_SLOTS
+    node, host_memory, catalog = platform.node(), _host_memory_bytes(), load_catalog()
+    devices = []
+    for index, gpu in enumerate((source or nvml()).gpus()):
+        profile = catalog.profile_of(gpu.name)
+        slots = catalog.slots_of(profile)
+        devices.append(
+            DeviceInfo(gpu.uuid, node, gpu.name, "gpu", profile, index, gpu.memory_bytes, host_memory, slots)
         )
-        for index, gpu in enumerate(gpus)
-    ]
-    cpu = DeviceInfo("cpu", node, _cpu_name(), "cpu", "cpu", len(gpus), host_memory, host_memory, CPU_SLOTS)
-    return [*devices, cpu]
+    slots = catalog.slots_of("cpu")
+    return [*devices, DeviceInfo("cpu", node, _cpu_name(), "cpu", "cpu", len(devices), host_memory, host_memory, slots)]
 
 
 def sample(uuid: str, source: Nvml | None = None) -> DeviceSample:
     """What a device is doing now; raises KeyError where it is gone."""
     return _cpu_sample() if uuid == "cpu" else (source or nvml()).sample(uuid)
-
-
-def profile_of(name: str) -> str:
-    """The catalog's name for a kind of GPU: `h200` for "NVIDIA H200", else a slug of the name."""
-    words = re.findall(r"[a-z0-9]+", name.lower())
-    for profile in PROFILES:
-        if profile in words:
-            return profile
-    return "-".join(word for word in words if word not in {"nvidia", "tesla", "geforce"}) or "gpu"
 
 
 @contextmanager
@@ -216,7 +207,10 @@ def _cpu_name() -> str:
 
 def main() -> None:
     """Print the devices as JSON."""
-    json.dump([asdict(device) for device in list_devices()], sys.stdout)
+    try:
+        json.dump([asdict(device) for device in list_devices()], sys.stdout)
+    except OperationError as error:
+        sys.exit(f"{error.detail} {error.hint}")
 
 
 if __name__ == "__main__":

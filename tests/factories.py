@@ -56,7 +56,7 @@ def make_base_model(repository: str = TINY, *, phase: str = "READY", revision: s
     from registry.base_model_queries import entry_id
     from registry.models import BaseModel
 
-    if load_catalog().find_base_model(repository) is None:
+    if repository not in load_catalog().base_models:
         add_to_catalog("base_models", f'["{repository}"]\nsource = {{ kind = "folder", path = "/nowhere" }}\n'
                        'context_length = 4096\nengines = { trl = ["sft", "dpo", "grpo", "gspo"] }\n')
     ready = {"revision": revision, "folder": "base-models/tiny", "facts": {"contextLength": 4096}} \

@@ -5,6 +5,7 @@ name, key by key (a list replaces a list), or adds a new one. Nothing here was g
 measurement that could not be read is left out and found when the model is selected.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -156,15 +157,6 @@ class Catalog(Entry, frozen=True, kw_only=True):
     engines: dict[str, EngineEntry]
     defaults: Defaults
 
-    def allowed(self) -> list[BaseModelEntry]:
-        """The base models the operator allows, in the catalog's order."""
-        return [entry for entry in self.base_models.values() if entry.allowed]
-
-    def find_base_model(self, repository: str) -> BaseModelEntry | None:
-        """The allowed entry of a repository, however its letters are cased."""
-        wanted = repository.lower()
-        return next((entry for entry in self.allowed() if entry.repository.lower() == wanted), None)
-
     def methods_of(self, entry: BaseModelEntry) -> list[str]:
         """The methods that train this model here, by an engine that this version runs."""
         if entry.serving_only:
@@ -178,7 +170,13 @@ class Catalog(Entry, frozen=True, kw_only=True):
         for profile in self.devices.values():
             if any(part.lower() in device_name.lower() for part in profile.match):
                 return profile.name
-        return device_name.lower().replace("nvidia ", "").replace(" ", "-")[:40]
+        words = re.findall(r"[a-z0-9]+", device_name.lower())
+        return "-".join(word for word in words if word not in {"nvidia", "tesla", "geforce"})[:40] or "gpu"
+
+    def slots_of(self, profile: str) -> int:
+        """How many jobs a device of a profile takes at once."""
+        known = self.devices.get(profile)
+        return known.slots if known else 1
 
 
 def load_catalog() -> Catalog:

@@ -73,11 +73,6 @@ def test_the_methods_of_a_model_are_those_that_an_engine_here_runs():
     assert catalog.methods_of(catalog.base_models[SMOL]) == ["sft"]
 
 
-def test_a_model_is_found_however_its_letters_are_cased():
-    assert load_catalog().find_base_model(SMOL.lower()).repository == SMOL
-    assert load_catalog().find_base_model("no/such") is None
-
-
 def test_the_state_folder_adds_models_and_changes_shipped_ones_key_by_key(lay_over):
     lay_over("base_models", f'["acme/tiny"]\nsource = {{ kind = "folder", path = "/x" }}\n'
              f'["{MOE}"]\nserving_only = false\n["Qwen/Qwen3-8B"]\nallowed = false\n')
@@ -85,7 +80,13 @@ def test_the_state_folder_adds_models_and_changes_shipped_ones_key_by_key(lay_ov
     assert catalog.base_models["acme/tiny"].repository == "acme/tiny"
     assert not catalog.base_models[MOE].serving_only
     assert catalog.base_models[MOE].nominal_billions == 26
-    assert catalog.find_base_model("Qwen/Qwen3-8B") is None
+    assert not catalog.base_models["Qwen/Qwen3-8B"].allowed
+
+
+def test_the_state_folder_says_how_many_jobs_a_device_takes(lay_over):
+    assert [load_catalog().slots_of(profile) for profile in ("cpu", "h200", "new")] == [2, 1, 1]
+    lay_over("devices", "[cpu]\nslots = 1\n")
+    assert load_catalog().slots_of("cpu") == 1
 
 
 def test_a_change_is_seen_at_once(lay_over):
@@ -108,6 +109,7 @@ def test_a_malformed_file_is_named_with_what_is_wrong(lay_over, text, words):
 
 @pytest.mark.parametrize(("name", "profile"), [
     ("NVIDIA H200", "h200"), ("NVIDIA L40S", "l40s"), ("NVIDIA L4", "l4"), ("NVIDIA A100-SXM4-80GB", "a100"),
-    ("NVIDIA GB99", "gb99")])
+    ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA GeForce RTX 4090", "rtx-4090"), ("NVIDIA GeForce GB99", "gb99"),
+    ("", "gpu")])
 def test_a_gpu_is_recognised_by_the_name_nvml_gives_it(name, profile):
     assert load_catalog().profile_of(name) == profile

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_worker import devices
-from gpu_worker.devices import FakeNvml, list_devices, profile_of, sample
+from gpu_worker.devices import FakeNvml, list_devices, sample
 
 
 def described(path: Path, *gpus: dict) -> FakeNvml:
@@ -55,22 +55,6 @@ def test_the_fake_is_chosen_by_the_environment(tmp_path: Path, monkeypatch: pyte
 def test_the_cpu_says_how_much_memory_is_used() -> None:
     seen = sample("cpu")
     assert 0 < seen.memory_used_bytes < seen.memory_total_bytes
-
-
-@pytest.mark.parametrize(
-    ("name", "profile"),
-    [
-        ("NVIDIA H200", "h200"),
-        ("NVIDIA H100 80GB HBM3", "h100"),
-        ("NVIDIA A100-SXM4-40GB", "a100"),
-        ("NVIDIA L4", "l4"),
-        ("NVIDIA L40S", "l40s"),
-        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
-        ("", "gpu"),
-    ],
-)
-def test_the_profile_comes_from_the_name(name: str, profile: str) -> None:
-    assert profile_of(name) == profile
 
 
 def _no_driver() -> None:
