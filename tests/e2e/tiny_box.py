@@ -85,4 +85,4 @@ def prepare(box: Box, material: Path) -> None:
 def adapter_hash(box: Box, run: dict[str, Any]) -> str:
     """SHA-256 of the adapter that a run registered."""
     model = ask(box, "registry", "models", "get", run["modelId"])
-    return next(entry["sha256"] for entry in model["objects"] if entry["path"].endswith("adapter_model.safetensors"))
+    return next(entry["sha256"] for entry in model["files"] if entry["path"].endswith("adapter_model.safetensors"))
