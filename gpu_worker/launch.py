@@ -153,6 +153,7 @@ _SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
 
 

@@ -41,8 +41,10 @@ def make_base_model(folder: Path, *, vocabulary: int = 400, **config: Any) -> Pa
         **config,
     }
     torch.manual_seed(7)
-    model = LlamaForCausalLM(LlamaConfig(**settings)).to(torch.bfloat16)
-    model.save_pretrained(folder)
+    model = LlamaForCausalLM(LlamaConfig(**settings))
+    # The padding token starts as zeros, and as the end of a turn it must be learnable: its logit may not be fixed at 0.
+    torch.nn.init.normal_(model.get_input_embeddings().weight.data[tokenizer.pad_token_id], std=0.08)
+    model.to(torch.bfloat16).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
