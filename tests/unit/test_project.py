@@ -1,0 +1,69 @@
+"""The form of the project: where things lie, and what it is pinned to."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+APPS = ["runs", "datasets", "registry", "evaluations", "endpoints", "gpu_worker"]
+LEARNING = ["torch", "transformers", "trl", "peft", "verl", "ray", "vllm"]
+
+
+@pytest.mark.requirement("R001")
+def test_the_top_level_is_a_django_project_with_its_apps():
+    for name in ["manage.py", "optimize_site", *APPS, "templates", "static", "catalogs", "tests", "docker"]:
+        assert (ROOT / name).exists(), name
+    for app in APPS:
+        assert (ROOT / app / "apps.py").is_file(), app
+
+
+@pytest.mark.requirement("R014")
+def test_the_suite_runs_on_pytest_with_pytest_django():
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert options["DJANGO_SETTINGS_MODULE"] == "optimize_site.settings"
+    pinned = (ROOT / "requirements" / "test.txt").read_text()
+    assert "pytest==" in pinned
+    assert "pytest-django==" in pinned
+
+
+@pytest.mark.parametrize("name", ["server", "jobs", "jobs-gpu", "test"])
+def test_every_requirement_is_one_exact_version(name):
+    lines = [line.split(";")[0].strip() for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()]
+    loose = [line for line in lines if line and not line.startswith(("#", "-")) and "==" not in line]
+    assert not loose
+
+
+@pytest.mark.parametrize("name", ["server", "jobs", "jobs-gpu", "test"])
+def test_no_requirement_names_a_registry_s_address(name):
+    assert "://" not in (ROOT / "requirements" / f"{name}.txt").read_text()
+
+
+@pytest.mark.requirement("R007")
+def test_the_training_libraries_live_in_the_job_environment_alone():
+    server = (ROOT / "requirements" / "server.txt").read_text().lower()
+    jobs = (ROOT / "requirements" / "jobs.txt").read_text().lower()
+    for library in ("torch", "transformers", "trl", "peft"):
+        assert f"\n{library}==" not in f"\n{server}"
+        assert f"\n{library}==" in f"\n{jobs}"
+
+
+def test_the_web_and_the_workers_start_without_a_training_library():
+    code = ("import sys, django; django.setup(); import optimize_site.urls, gpu_worker.drive, gpu_worker.control; "
+            f"print([name for name in {LEARNING!r} if name in sys.modules])")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True,
+                          env={"DJANGO_SETTINGS_MODULE": "optimize_site.settings", "OPTIMIZE_HOME": "/nonexistent",
+                               "OPTIMIZE_SECRET_KEY": "tests", "PATH": "/usr/bin:/bin"})
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_code_of_ours_loads_a_pickle_that_a_user_could_supply():
+    sources = [path for path in ROOT.rglob("*.py") if not any(
+        part.startswith(".") or part in {"tests", "bench"} for part in path.relative_to(ROOT).parts)]
+    for path in sources:
+        text = path.read_text()
+        assert "pickle.load" not in text, path
+        assert "trust_remote_code=True" not in text, path
+        assert "weights_only=False" not in text, path
