@@ -21,10 +21,15 @@ def base_model() -> Any:
     return make.put_weights(make.make_base_model(BASE, revision="b179c9523d0e", folder="base-models/smol", facts=facts))
 
 
-def workload() -> Any:
-    """The support-triage workload with its training and evaluation data."""
-    make.make_dataset(f"{WORKLOAD}/train", (EXAMPLE / "train.jsonl").read_bytes(), alias="current")
-    make.make_dataset(f"{WORKLOAD}/eval", (EXAMPLE / "eval.jsonl").read_bytes())
+def lines(file: str, count: int) -> list[str]:
+    """The first rows of the example's file."""
+    return (EXAMPLE / file).read_text().splitlines()[:count]
+
+
+def workload(rows: int = 24) -> Any:
+    """The support-triage workload with so many rows to train on four times over, and to judge by."""
+    make.make_dataset(f"{WORKLOAD}/train", "\n".join(lines("train.jsonl", 4 * rows + 60)).encode(), alias="current")
+    make.make_dataset(f"{WORKLOAD}/eval", "\n".join(lines("eval.jsonl", rows)).encode())
     return make.make_workload(WORKLOAD, dataset=f"{WORKLOAD}/eval", grader="json-label-match",
                               description="Sort incoming tickets by queue and priority.")
 
@@ -71,7 +76,7 @@ def training_events(upto: int, total: int, *, seed: int = 1, began: float | None
             "grad_norm": abs(noise.gauss(0.9, 0.25)) + (3.1 if step == 61 else 0),
             "tokens_per_second": noise.gauss(812, 38), "step_seconds": abs(noise.gauss(2.4, 0.1)),
             "epoch": step / 90, "tokens": step * 1650, "trained_tokens": step * 136}})
-        if step % 20 == 0:
+        if step % min(20, total // 3) == 0 or step == total:
             loss = fall + 0.08 + 0.0006 * step
             said.append({"type": "validation", "step": step, "loss": loss, "perplexity": math.exp(loss)})
             said.append(snapshot(step, final=step == total))
@@ -141,10 +146,10 @@ def evaluate(model: str, right: float, *, upto: int | None = None, seed: int = 1
 
     row = start_evaluation(Request(model=model, workload=WORKLOAD), actor=Actor("ada", "admin"))
     attempt = make.claim_job(slot=slot)
-    lines = (EXAMPLE / "eval.jsonl").read_text().splitlines()
     dice = random.Random(seed)
     make.tell_job(attempt, {"type": "started", "pid": 1, "versions": {}},
-                  *[_answer(number, json.loads(line), right, dice) for number, line in enumerate(lines[:upto])])
+                  *[_answer(number, json.loads(line), right, dice)
+                    for number, line in enumerate(lines("eval.jsonl", row.num_rows)[:upto])])
     if upto is None:
         make.end_job(attempt)
     row.refresh_from_db()
@@ -169,30 +174,32 @@ def _answer(position: int, row: dict[str, Any], right: float, dice: random.Rando
             "base_model_revision": "b179c9523d0e", "finish": "stop"}
 
 
-def busy_box() -> dict[str, Any]:
-    """Everything at once; gives the rows by name."""
+def busy_box(steps: int = 24, rows: int = 24) -> dict[str, Any]:
+    """Everything at once, of so many updates and rows; gives the rows by name."""
     from evaluations.operations.promotion import promote
     from optimize_site.kernel.auth import Actor
 
     ada = Actor("ada", "admin")
     make.make_device("cpu", name="AMD EPYC 7B13, 2 cores", node="workbench")
     base = base_model()
-    task = workload()
+    task = workload(rows)
     make.make_dataset("acme-assistant-tools/weather-and-calendar-calls-from-production", tool_rows())
     make.make_workload("refund-reasons", description="Why customers ask for their money back.")
-    first = complete(train(240, configName="r8-e3", description="Three passes at rank 8"))
-    second = complete(train(240, configName="r16-e3", rank=16, seed=7, description="Rank 16, otherwise as r8-e3"))
+    first = complete(train(steps, steps=steps, configName="r8-e3", description="Three passes at rank 8"))
+    second = complete(train(steps, steps=steps, configName="r16-e3", rank=16, seed=7,
+                            description="Rank 16, otherwise as r8-e3"))
     base_score = evaluate(base.version.reference, 0.28, seed=3)
     first_score = evaluate(first.model.pk, 0.82, seed=5)
     promote(task, first.model, actor=ada, note="Well ahead of the base")
     second_score = evaluate(second.model.pk, 0.9, seed=6)
-    failed = fail(train(64, configName="r8-hot", description="A learning rate of 0.05", seed=9), "non_finite_loss",
-                  "The loss was NaN at update 65, so the run stopped and registers no model.",
+    hot = train(steps // 4, steps=steps, configName="r8-hot", description="A learning rate of 0.05", seed=9)
+    failed = fail(hot, "non_finite_loss",
+                  f"The loss was NaN at update {steps // 4 + 1}, so the run stopped and registers no model.",
                   "Lower optimizer.learningRate or raise scheduler.warmupRatio.",
-                  {"step": 65, "learningRate": 0.05, "lastLoss": 11.3})
-    running = train(137, configName="r8-e3-warm", description="With a tenth of warm-up", seed=4)
-    scoring = evaluate(second.model.pk, 0.9, upto=71, seed=8, slot=1)
-    waiting = submit(configName="r32-e3", rank=32)
+                  {"step": steps // 4 + 1, "learningRate": 0.05, "lastLoss": 11.3})
+    running = train(steps * 4 // 7, steps=steps, configName="r8-e3-warm", description="With a tenth of warm-up", seed=4)
+    scoring = evaluate(second.model.pk, 0.9, upto=rows * 3 // 7, seed=8, slot=1)
+    waiting = submit(configName="r32-e3", rank=32, steps=steps)
     return {"base": base, "workload": task, "first": first, "second": second, "failed": failed, "running": running,
             "waiting": waiting, "base_score": base_score, "first_score": first_score, "second_score": second_score,
             "scoring": scoring}

@@ -1,0 +1,109 @@
+"""The pages of datasets: uploads, refusals line by line, rows, aliases."""
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from registry.models import Version
+from tests import factories as make
+from tests.web import scenes
+
+pytestmark = pytest.mark.django_db
+
+
+def send(client, data, reference="triage/train", **more):
+    file = SimpleUploadedFile("train.jsonl", data)
+    return client.post(reverse("datasets:upload"), {"reference": reference, "file": file}, **more)
+
+
+def test_an_upload_registers_a_version_and_shows_it(operator):
+    answer = send(operator, make.chat_rows(5))
+    assert answer["Location"] == "/datasets/triage/train?version=v1"
+    text = operator.get(answer["Location"]).content.decode()
+    assert "triage/train:v1 is registered." in text
+    assert text.count('aria-label="Row ') == 5
+    again = send(operator, make.chat_rows(5))
+    assert "held these examples already" in operator.get(again["Location"]).content.decode()
+
+
+def test_every_bad_line_stands_beside_the_form_and_the_form_stays_filled(operator):
+    rows = make.chat_rows(3) + b'{"messages": []}\n' + b"not json\n"
+    answer = send(operator, rows, headers={"HX-Request": "true"})
+    text = answer.content.decode()
+    assert answer.status_code == 422
+    assert "2 of 5 lines are not a chat row." in text
+    assert "Nothing was registered." in text
+    assert 'value="triage/train"' in text and "<html" not in text
+    assert not Version.objects.exists()
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(operator, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_TRAINER_DATASETS_MAX_BYTES", "1000")
+    answer = send(operator, b"x" * 1_100_000)
+    assert answer.status_code == 413
+    assert "is larger than 1,000 bytes" in answer.content.decode()
+
+
+def test_a_form_without_a_file_says_so(operator):
+    answer = operator.post(reverse("datasets:upload"), {"reference": "a/b"})
+    assert answer.status_code == 422
+    assert b"No file was chosen." in answer.content
+
+
+def test_a_strangers_upload_is_not_kept(tmp_path, settings):
+    settings.FILE_UPLOAD_TEMP_DIR = str(tmp_path)
+    answer = send(Client(), make.chat_rows(5))
+    assert answer.status_code == 302 and "/login" in answer["Location"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../b", "a/b/c", "", "a/B C", "a/b:v1", "a/<script>alert(1)</script>",
+                                  "a/" + "x" * 300])
+def test_names_that_are_none_are_refused(operator, name):
+    answer = send(operator, make.chat_rows(2), reference=name)
+    assert answer.status_code in {400, 422}, answer.status_code
+    assert b"<script>alert" not in answer.content
+
+
+def test_rows_are_shown_as_conversations_with_tools_and_escaped(viewer):
+    make.make_dataset("acme/tools", scenes.tool_rows())
+    text = viewer.get(reverse("datasets:detail", args=["acme", "tools"])).content.decode()
+    assert "&lt;b&gt;#0&lt;/b&gt;" in text and "<b>#0</b>" not in text
+    assert 'get_weather({&quot;city&quot;: &quot;Lisboa&quot;})' in text
+    assert "1 tool offered" in text and "answers <code>call_0</code>" in text
+
+
+def test_rows_page_and_search(viewer):
+    make.make_dataset("triage/train", 25)
+    address = reverse("datasets:detail", args=["triage", "train"])
+    first = viewer.get(address, headers={"HX-Request": "true"}).content.decode()
+    assert first.count('aria-label="Row ') == 10 and "offset=10" in first
+    found = viewer.get(address, {"q": "train24"}, headers={"HX-Request": "true"}).content.decode()
+    assert found.count('aria-label="Row ') == 1
+    assert "No row from here on" in viewer.get(address, {"q": "zebra"}).content.decode()
+
+
+def test_a_system_message_that_repeats_is_folded(viewer):
+    scenes.workload(4)
+    text = viewer.get(reverse("datasets:detail", args=[scenes.WORKLOAD, "train"])).content.decode()
+    assert text.count("as in the row above") == 9
+
+
+def test_an_operator_points_an_alias_and_a_bad_one_is_refused(operator):
+    make.make_dataset("triage/train", 3)
+    address = reverse("datasets:alias", args=["triage", "train"])
+    assert operator.post(address, {"alias": "current", "version": "v1"}).status_code == 302
+    assert b">current</span>" in operator.get(reverse("datasets:detail", args=["triage", "train"])).content
+    assert operator.post(address, {"alias": "latest", "version": "v1"}).status_code in {400, 409, 422}
+
+
+def test_a_dataset_says_where_it_is_used(viewer):
+    make.make_device("cpu")
+    scenes.base_model()
+    scenes.workload(6)
+    run = scenes.submit(steps=24, configName="uses-it")
+    text = viewer.get(reverse("datasets:detail", args=[scenes.WORKLOAD, "train"])).content.decode()
+    assert "uses-it" in text and reverse("runs:detail", args=[run.pk]) in text
+    assert "Judges its models by it" in viewer.get(
+        reverse("datasets:detail", args=[scenes.WORKLOAD, "eval"])).content.decode()

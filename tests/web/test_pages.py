@@ -1,0 +1,159 @@
+"""Every page of the URL table, for a viewer: shown where it shows, refused where it does."""
+
+import re
+from urllib.parse import urlencode
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, get_resolver, reverse
+
+from tests.web import scenes
+from tests.web.conftest import browser_of
+
+PAGES = ("box", "registry", "datasets", "runs", "evaluations")
+ELSEWHERE = {"box:sign-in", "box:changes", "box:changes-of"}  # tried in tests of their own
+
+
+def routes():
+    """The names of all page routes, as the URL table has them."""
+    for entry in get_resolver().url_patterns:
+        if getattr(entry, "namespace", None) in PAGES:
+            for found in entry.url_patterns:
+                assert isinstance(found, URLPattern), f"{found} nests routes; teach this test to read them"
+                yield f"{entry.namespace}:{found.name}"
+
+
+def samples(box) -> dict[str, tuple]:
+    """What to fill into each route that takes something."""
+    run, model, task = box["second"].pk, box["second"].model_id, box["workload"].name
+    evaluation, base = box["second_score"].pk, box["base"].pk
+    version = box["second_score"].dataset_id
+    dataset = (task, "train")
+    return {
+        "box:log": ("web.log",), "box:docs-page": ("quickstart",), "registry:base-model": (base,),
+        "registry:select": (base,), "registry:deselect": (base,), "datasets:version": (version,),
+        "datasets:detail": dataset, "datasets:alias": dataset, "runs:detail": (run,), "runs:series": (run,),
+        "runs:metrics-csv": (run,), "runs:cancel": (run,), "evaluations:workload": (task,),
+        "evaluations:promote": (task,), "evaluations:workload-settings": (task,), "evaluations:model": (model,),
+        "evaluations:try": (model,), "evaluations:trial": (box["trial"].pk,), "evaluations:detail": (evaluation,),
+        "evaluations:cancel": (evaluation,), "evaluations:retry": (evaluation,),
+    }
+
+
+QUERIES = {"evaluations:promote": "model"}
+SENT = {
+    "datasets:alias": {"alias": "now", "version": "v1"}, "evaluations:workload-settings": {"description": "x"},
+    "evaluations:try": {"input": "hello"}, "evaluations:workload-new": {"name": "another"},
+    "datasets:upload": {"reference": "a/b"},
+}
+READING = {"box:sign-out", "runs:check"}  # POST routes that change nothing a role guards
+
+
+@pytest.fixture
+def box(db):
+    from evaluations.operations.trials import start_trial
+    from optimize_site.kernel.auth import LOCAL
+    from optimize_site.kernel.conf import home
+
+    found = scenes.busy_box()
+    found["trial"] = start_trial(found["second"].model, [{"role": "user", "content": "hi"}], actor=LOCAL)
+    (home() / "logs").mkdir(exist_ok=True)
+    (home() / "logs" / "web.log").write_text("started\n")
+    return found
+
+
+def address(name, box):
+    path = reverse(name, args=samples(box).get(name, ()))
+    return f"{path}?{urlencode({'model': box['second'].model_id})}" if name in QUERIES else path
+
+
+@pytest.mark.requirement("R003")
+def test_every_page_is_shown_to_a_viewer_and_every_change_is_refused(box):
+    client = browser_of("viewer")
+    for name in routes():
+        if name in ELSEWHERE or name == "box:sign-out":
+            continue
+        answer = client.get(address(name, box))
+        assert answer.status_code in {200, 302, 405}, f"{name} answered {answer.status_code}"
+        if answer.status_code == 302:
+            assert "/login" not in answer["Location"], name
+        refused = client.post(address(name, box), sent_to(name, box))
+        allowed = {200} if name in READING else {403, 405}
+        assert refused.status_code in allowed, f"POST {name} answered {refused.status_code}"
+        if refused.status_code == 403:
+            assert b"This needs the role" in refused.content, name
+
+
+def sent_to(name, box):
+    if name == "datasets:upload":
+        from django.core.files.uploadedfile import SimpleUploadedFile
+
+        return SENT[name] | {"file": SimpleUploadedFile("x.jsonl", b"{}")}
+    if name == "evaluations:new":
+        return {"model": box["second"].model_id}
+    if name == "evaluations:promote":
+        return {"model": box["second"].model_id}
+    return SENT.get(name, {})
+
+
+def test_every_page_says_how_to_do_the_same_from_a_terminal(box):
+    client = browser_of("viewer")
+    without = {"box:search", "box:docs", "box:docs-page", "box:log", "evaluations:trial", "runs:series",
+               "runs:metrics-csv"}
+    for name in set(routes()) - ELSEWHERE - without:
+        answer = client.get(address(name, box))
+        if answer.status_code == 200:
+            text = answer.content.decode()
+            assert "The same from a terminal" in text, name
+            assert "./optimize " in text and "curl " in text, name
+
+
+def test_every_page_that_lives_is_also_given_in_part(box):
+    client = browser_of("viewer")
+    for name in ("box:home", "box:box", "registry:base-models", "runs:list", "evaluations:list", "runs:detail",
+                 "evaluations:detail", "evaluations:workload", "registry:base-model"):
+        answer = client.get(address(name, box), headers={"HX-Request": "true"})
+        assert answer.status_code in {200, 286}, name
+        assert b"<html" not in answer.content, name
+        assert b'id="live"' in answer.content, name
+
+
+def test_polling_ends_with_the_run(box):
+    client = browser_of("viewer")
+    part = {"HX-Request": "true"}
+    assert client.get(reverse("runs:detail", args=[box["first"].pk]), headers=part).status_code == 286
+    assert client.get(reverse("runs:detail", args=[box["running"].pk]), headers=part).status_code == 200
+
+
+def test_every_link_of_every_page_leads_somewhere(box):
+    client = browser_of("admin")
+    linked = set()
+    for name in set(routes()) - ELSEWHERE - {"box:sign-out"}:
+        answer = client.get(address(name, box))
+        if answer.status_code == 200 and "html" in answer["Content-Type"]:
+            linked |= set(re.findall(r'href="(/[^"#?]*)', answer.content.decode()))
+    for path in sorted(path for path in linked if not path.startswith("/static/")):
+        assert client.get(path).status_code in {200, 302}, f"{path} leads nowhere"
+
+
+def test_an_empty_box_shows_every_list_with_its_next_step(viewer):
+    for name in ("box:home", "evaluations:workloads", "runs:list", "evaluations:models", "datasets:list",
+                 "evaluations:list", "box:box", "registry:base-models", "runs:new"):
+        assert viewer.get(reverse(name)).status_code == 200, name
+    assert b"From nothing to a model of your own" in viewer.get("/").content
+    assert b"No run yet" in viewer.get(reverse("runs:list")).content
+
+
+def test_nothing_there_is_said_in_the_boxs_voice(viewer):
+    answer = viewer.get("/runs/ffff")
+    assert answer.status_code == 404
+    assert b"There is no run" in answer.content
+    assert viewer.get("/nowhere").status_code == 404
+    assert b"There is nothing at this address" in viewer.get("/nowhere").content
+
+
+def test_a_form_without_its_csrf_token_is_refused(db):
+    client = browser_of("admin", enforce_csrf_checks=True)
+    for name in ("runs:new", "evaluations:workload-new", "evaluations:new", "datasets:upload", "box:sign-out"):
+        assert client.post(reverse(name), {"name": "x"}).status_code == 403, name
+    assert Client(enforce_csrf_checks=True).post("/login", {"username": "x"}).status_code == 403
