@@ -20,7 +20,8 @@ class Command(BaseCommand):
         parser.add_argument("--check", action="store_true")
 
     def handle(self, *args: Any, check: bool, **options: Any) -> None:
-        text = json.dumps(import_string(settings.API).get_openapi_schema(), indent=1, sort_keys=True, default=str) + "\n"
+        schema = import_string(settings.API).get_openapi_schema()
+        text = json.dumps(schema, indent=1, sort_keys=True, default=str) + "\n"
         if not check:
             FILE.parent.mkdir(parents=True, exist_ok=True)
             FILE.write_text(text)
