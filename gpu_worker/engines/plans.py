@@ -121,7 +121,7 @@ class PreparePlan(Plan, frozen=True, kw_only=True):
     source: dict[str, Any]
     catalog: dict[str, Any]
     out: str
-    token_env: str = "HF_TOKEN"
+    token_env: str = "HF_TOKEN"  # noqa: S105 - the name of a variable
 
 
 PLAN_TYPES: dict[str, type[Plan]] = {"sft": SftPlan, "evaluate": EvaluatePlan, "prepare": PreparePlan}
@@ -144,7 +144,13 @@ def complete(
     A plan of one of our entries is checked field by field and gets its defaults written in; raises PlanIncomplete.
     A body that names no entry is another starter's business and only gets what every plan states.
     """
-    common = {"version": VERSION, "attempt": attempt, "subject": dict(subject), "threads": threads, "device": dict(device)}
+    common = {
+        "version": VERSION,
+        "attempt": attempt,
+        "subject": dict(subject),
+        "threads": threads,
+        "device": dict(device),
+    }
     whole = {**common, **body}
     if "entry" not in body:
         return whole

@@ -87,9 +87,14 @@ def test_answers_equal_the_librarys_own_generation(base_model, tokenizer, system
     model = load_model(base_model, device="cpu").eval()
     prompts = prompts_of(tokenizer, tiny.ticket_rows(9, system=system))
     limits = Limits(frozenset({tokenizer.eos_token_id}), 10)
-    ours = {asked.key: asked for asked in answer_all(model, [Asked(i, p) for i, p in enumerate(prompts)], limits, slots=slots)}
+    ours = {
+        asked.key: asked
+        for asked in answer_all(model, [Asked(i, p) for i, p in enumerate(prompts)], limits, slots=slots)
+    }
     with torch.inference_mode():
-        theirs = {asked.key: asked for asked in _generate(model, [Asked(i, p) for i, p in enumerate(prompts)], limits, 2)}
+        theirs = {
+            asked.key: asked for asked in _generate(model, [Asked(i, p) for i, p in enumerate(prompts)], limits, 2)
+        }
     assert {key: asked.answer for key, asked in ours.items()} == {key: asked.answer for key, asked in theirs.items()}
     assert {key: asked.finish for key, asked in ours.items()} == {key: asked.finish for key, asked in theirs.items()}
 
@@ -151,7 +156,9 @@ def test_a_retry_answers_only_what_is_missing(answer):
 @pytest.mark.requirement("R339")
 def test_prompts_carry_the_tools_the_row_offers(answer, base_model, tmp_path):
     tool = {"type": "function", "function": {"name": "track", "parameters": {"type": "object", "properties": {}}}}
-    with_tools = "{% if tools %}{{ '<|im_start|>tools ' + tools[0].function.name + '<|im_end|>' }}{% endif %}" + tiny.CHATML
+    with_tools = (
+        "{% if tools %}{{ '<|im_start|>tools ' + tools[0].function.name + '<|im_end|>' }}{% endif %}" + tiny.CHATML
+    )
     folder = tiny.make_base_model(tmp_path / "tools-base")
     (folder / "chat_template.jinja").write_text(with_tools)
     row = tiny.ticket_rows(1)[0]

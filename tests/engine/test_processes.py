@@ -49,7 +49,9 @@ def attempt(home, request):
 @pytest.fixture
 def plan(base_model, write_rows):
     return tiny.sft_plan(
-        base_model, [write_rows(tiny.ticket_rows(10))], **{"execution.saveEvery": 1, "config.hyperparams.training.epochs": 2}
+        base_model,
+        [write_rows(tiny.ticket_rows(10))],
+        **{"execution.saveEvery": 1, "config.hyperparams.training.epochs": 2},
     )
 
 
@@ -166,7 +168,9 @@ def test_the_prepared_process_leaves_when_it_is_idle(tmp_path):
 
 
 def test_the_shepherd_knows_nothing_but_the_standard_library():
-    code = "import sys; import optimize_child.shepherd; print([m for m in ('torch', 'numpy', 'trl') if m in sys.modules])"
+    code = (
+        "import sys; import optimize_child.shepherd; print([m for m in ('torch', 'numpy', 'trl') if m in sys.modules])"
+    )
     process = subprocess.run(
         [sys.executable, "-P", "-c", code],
         env={**os.environ, "PYTHONPATH": str(CHILD_ROOT)},

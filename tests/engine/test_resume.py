@@ -60,7 +60,11 @@ def test_f19_a_run_stopped_after_any_update_goes_on_to_the_same_bytes(plan, undi
 
 def _leave_after(attempt: Path, step: int):
     def reason(_self):
-        return "stop" if (attempt / "events.jsonl").read_bytes().count(b'"metrics"') >= step - 1 and _trained(attempt) else None
+        return (
+            "stop"
+            if (attempt / "events.jsonl").read_bytes().count(b'"metrics"') >= step - 1 and _trained(attempt)
+            else None
+        )
 
     def _trained(attempt: Path) -> bool:
         return step > 1 or b'"name": "training"' in (attempt / "events.jsonl").read_bytes()

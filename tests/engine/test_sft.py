@@ -69,7 +69,9 @@ def train_folder(attempt):
 @pytest.mark.requirement("R066")
 def test_a_pattern_adapts_the_modules_whose_whole_path_it_matches(train):
     pattern = r"model\.layers\.1\..*(q|v)_proj"
-    weights = load_file(train_folder(train(**{"config.hyperparams.lora.targetModules": pattern})) / "adapter_model.safetensors")
+    weights = load_file(
+        train_folder(train(**{"config.hyperparams.lora.targetModules": pattern})) / "adapter_model.safetensors"
+    )
     modules = {name.removeprefix("base_model.model.").split(".lora_")[0] for name in weights}
     assert modules == {"model.layers.1.self_attn.q_proj", "model.layers.1.self_attn.v_proj"}
 
@@ -122,7 +124,9 @@ def test_a_cap_stops_the_run_before_its_epochs_are_over(train):
 @pytest.mark.requirement("R070")
 def test_weight_decay_shrinks_every_adapted_weight(train):
     plain, decayed = (
-        load_file(train_folder(train(**{"config.hyperparams.optimizer.weightDecay": decay})) / "adapter_model.safetensors")
+        load_file(
+            train_folder(train(**{"config.hyperparams.optimizer.weightDecay": decay})) / "adapter_model.safetensors"
+        )
         for decay in (0, 20)
     )
     name = next(name for name in plain if "lora_A" in name)
@@ -159,11 +163,16 @@ def test_f17_micro_batch_and_accumulation_trade_without_changing_the_result(trai
 
 def test_f18_the_last_partial_update_is_normalised_by_its_own_tokens(train):
     rows = tiny.ticket_rows(6)
-    attempt = train(rows, **{"config.hyperparams.training.gradientAccumulation": 4, "config.hyperparams.training.microBatchPerGpu": 1, "config.hyperparams.optimizer.learningRate": 1e-12, "config.data.shuffle": False})  # fmt: skip
-    assert len(jobs.metrics(attempt, "loss")) == 2
-    alone = train(rows[4:], **{"config.hyperparams.training.gradientAccumulation": 2, "config.hyperparams.training.microBatchPerGpu": 1, "config.data.shuffle": False})  # fmt: skip
-    assert jobs.metrics(attempt, "loss")[1] == pytest.approx(jobs.metrics(alone, "loss")[0], rel=1e-5)
-    assert jobs.metrics(attempt, "grad_norm")[1] == pytest.approx(jobs.metrics(alone, "grad_norm")[0], rel=1e-4)
+    in_order = {
+        "config.data.shuffle": False,
+        "config.hyperparams.training.microBatchPerGpu": 1,
+        "config.hyperparams.optimizer.learningRate": 1e-12,
+    }
+    whole = train(rows, **in_order, **{"config.hyperparams.training.gradientAccumulation": 4})
+    alone = train(rows[4:], **in_order, **{"config.hyperparams.training.gradientAccumulation": 2})
+    assert len(jobs.metrics(whole, "loss")) == 2
+    assert jobs.metrics(whole, "loss")[1] == pytest.approx(jobs.metrics(alone, "loss")[0], rel=1e-5)
+    assert jobs.metrics(whole, "grad_norm")[1] == pytest.approx(jobs.metrics(alone, "grad_norm")[0], rel=1e-4)
 
 
 @pytest.mark.requirement("R086")

@@ -61,7 +61,9 @@ def test_a_kill_beside_a_rising_count_of_memory_kills_is_one(tmp_path, monkeypat
 def test_the_count_of_memory_kills_is_read_from_the_group_or_the_machine(tmp_path, monkeypatch):
     counter = tmp_path / "memory.events"
     counter.write_text("low 0\noom 7\noom_kill 3\n")
-    monkeypatch.setattr(shepherd, "_group_counters", lambda: [(tmp_path / "missing", "oom_kill"), (counter, "oom_kill")])
+    monkeypatch.setattr(
+        shepherd, "_group_counters", lambda: [(tmp_path / "missing", "oom_kill"), (counter, "oom_kill")]
+    )
     assert shepherd.oom_kills() == 3
 
 

@@ -9,6 +9,7 @@ from optimize_child.masks import Policy
 from optimize_child.template import ChatTemplate
 from optimize_child.tokens import IGNORED, Reading, read_tokens
 
+LAST = Policy()
 ROW = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]}
 LONG = {"messages": [{"role": "user", "content": "late " * 300}, {"role": "assistant", "content": "a b c"}]}
 
@@ -17,7 +18,7 @@ LONG = {"messages": [{"role": "user", "content": "late " * 300}, {"role": "assis
 def read(tokenizer, write_rows):
     chat = ChatTemplate(tokenizer)
 
-    def read(rows, *, limit=64, truncation="error", column=None, policy=Policy()):
+    def read(rows, *, limit=64, truncation="error", column=None, policy=LAST):
         files = [write_rows(rows)] if isinstance(rows, list) else [rows]
         return read_tokens(files, chat, Reading(policy, limit, truncation, column), lambda _done: None)
 
@@ -54,7 +55,7 @@ def test_rows_of_a_sharded_dataset_are_named_with_their_shard(tokenizer, tmp_pat
     good.write_text(json.dumps(ROW) + "\n")
     bad.write_text("{}\n")
     reading = Reading(Policy(), 64, "error", None)
-    with pytest.raises(JobFailure, match="line 1 of examples-00001.jsonl"):
+    with pytest.raises(JobFailure, match=r"line 1 of examples-00001\.jsonl"):
         read_tokens([good, bad], ChatTemplate(tokenizer), reading, lambda _done: None)
 
 

@@ -12,10 +12,11 @@ CHATML = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-WORDS = (
-    "the parcel is late refund invoice login reset password broken screen thank you please help order number "
-    "billing technical account shipping category priority high low where my cannot open again after update"
-).split()
+WORDS = [
+    "the", "parcel", "is", "late", "refund", "invoice", "login", "reset", "password", "broken", "screen",
+    "thank", "you", "please", "help", "order", "number", "billing", "technical", "account", "shipping",
+    "category", "priority", "high", "low", "where", "my", "cannot", "open", "again", "after", "update",
+]  # fmt: skip
 SYSTEM = "Sort the ticket. Answer with a JSON object that has the fields category and priority and nothing else."
 
 

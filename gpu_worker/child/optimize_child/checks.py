@@ -41,7 +41,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         body: dict[str, Any] = json.loads(path.read_bytes())
     except json.JSONDecodeError as error:
-        raise JobFailure("base_model_refused", f"{path.name} is not valid JSON: {error}", hint="Fetch it anew.") from error
+        raise JobFailure(
+            "base_model_refused", f"{path.name} is not valid JSON: {error}", hint="Fetch it anew."
+        ) from error
     return body
 
 
@@ -72,7 +74,9 @@ def _template(tokenizer: Any, catalog: dict[str, Any]) -> ChatTemplate:
         template = ChatTemplate(tokenizer)
         template.render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
     except TemplateRefused as error:
-        raise JobFailure("base_model_refused", f"The chat template cannot be used: {error}", hint="Choose a chat model.") from error
+        raise JobFailure(
+            "base_model_refused", f"The chat template cannot be used: {error}", hint="Choose a chat model."
+        ) from error
     stated = catalog.get("chat_template_sha256")
     if stated and stated != template.sha256:
         raise JobFailure(

@@ -1,4 +1,4 @@
-"""Which code a process runs: a digest of this package's files, so that a prepared process of an older one is noticed."""
+"""Which code a process runs: a digest of this package's files, by which a prepared process of older code is known."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from optimize_child.job import Job
 from optimize_child.models import load_model, load_tokenizer
 from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, text_of, tools_of
 from optimize_child.template import ChatTemplate, TemplateRefused
-from optimize_child.tokens import Line, refuse_rows, read_lines
+from optimize_child.tokens import Line, read_lines, refuse_rows
 
 PARITY_ROWS = 5
 # The largest difference of a logit, relative to the largest logit: fp32 rounding, or bf16's on a GPU.
@@ -200,8 +200,10 @@ class Evaluation:
             self.job.leave_if_asked()
 
     def _emit(self, question: Question, system: str, answer: list[int] | None, finish: str | None) -> None:
-        text = None if answer is None else self.tokenizer.decode(
-            answer, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        text = (
+            None
+            if answer is None
+            else self.tokenizer.decode(answer, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         )
         tools = {"tools": question.tools} if question.tools else {}
         self.job.events.emit(

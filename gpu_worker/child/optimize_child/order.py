@@ -44,7 +44,7 @@ def one_row_each(count: int) -> list[list[int]]:
 
 
 def pack(lengths: np.ndarray, capacity: int) -> list[list[int]]:
-    """Rows grouped into sequences of at most `capacity` tokens: longest row first, into the fullest sequence it fits."""
+    """Rows grouped into sequences of at most `capacity` tokens: longest first, each into the fullest that has room."""
     room: list[tuple[int, int]] = []
     groups: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda index: (-int(lengths[index]), index)):

@@ -1,4 +1,4 @@
-"""Preparing a base model: from its source to one ordinary folder that every later job reads, checked before it counts."""
+"""Preparing a base model: from its source to one ordinary folder that later jobs read, checked before it counts."""
 
 from __future__ import annotations
 

@@ -284,7 +284,11 @@ class Run:
 
     def _emit_settings(self) -> None:
         values = {
-            **{f"{group}.{name}": value for group, part in self.config["hyperparams"].items() for name, value in part.items()},
+            **{
+                f"{group}.{name}": value
+                for group, part in self.config["hyperparams"].items()
+                for name, value in part.items()
+            },
             "maxSeqLength": self.config["maxSeqLength"],
             "totalSteps": self.total_steps,
             "method": "sft",

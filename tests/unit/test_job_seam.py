@@ -1,0 +1,144 @@
+"""The server's half of the job seam: event types, plans, and finding the job environment."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_worker import launch
+from gpu_worker.engines import events, plans, write_schema
+from runs.plan import base_model_part, rows_part, sft_body
+
+COMMON = {
+    "attempt": "a" * 64,
+    "subject": {"kind": "run", "id": "b" * 64},
+    "threads": 2,
+    "device": {"kind": "cpu", "uuids": []},
+}
+
+
+def line(**fields) -> bytes:
+    return json.dumps({"v": 1, "t": 1.5, **fields}).encode()
+
+
+def test_the_schema_file_is_that_of_the_present_types():
+    assert write_schema.PATH.read_text() == write_schema.text()
+
+
+def test_a_line_of_the_log_becomes_its_event():
+    event = events.parse_event(line(type="metrics", step=3, values={"loss": 0.25, "grad_norm": None}))
+    assert isinstance(event, events.Metrics)
+    assert (event.step, event.values["loss"], event.t) == (3, 0.25, 1.5)
+    assert event.document()["type"] == event.type == "metrics"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"Traceback (most recent call last):",
+        b"[1]",
+        line(type="weather", sunny=True),
+        line(type="metrics", step="x"),
+        json.dumps({"v": 2, "t": 1, "type": "stage", "name": "a"}).encode(),
+        b'{"v": 1, "t": 1, "type": "sta',
+    ],
+)
+def test_a_line_that_is_no_event_is_none(text):
+    assert events.parse_event(text) is None
+
+
+def test_a_field_that_a_later_job_adds_is_passed_over():
+    assert events.parse_event(line(type="stage", name="loading", colour="red")) is not None
+
+
+def body(**changes) -> dict:
+    part = base_model_part(folder="/m", revision="r", repository="x/y", chat_template_sha256="")
+    rows = rows_part(["/d/a.jsonl"], content_hash="c", num_examples=3, name="ns/d:v1")
+    stated = {
+        "base_model": part,
+        "dataset": rows,
+        "validation": None,
+        "config": {"method": "sft"},
+        "execution": {},
+        "resume": None,
+        "is_first_attempt": True,
+    }
+    return sft_body(**stated) | changes
+
+
+def test_a_supervised_runs_plan_is_complete_and_leaves_nothing_to_a_default():
+    plan = plans.complete(body(), **COMMON)
+    assert plan["version"] == 1
+    assert plan["unwatched_seconds"] == 600
+    assert plan["dataset"]["num_examples"] == 3
+    assert plan["subject"] == COMMON["subject"]
+    assert json.loads(json.dumps(plan)) == plan
+
+
+def test_a_plan_that_lacks_something_is_refused_by_the_name_of_the_field():
+    lacking = body()
+    del lacking["base_model"]["revision"]
+    with pytest.raises(plans.PlanIncomplete, match=r"revision.*base_model"):
+        plans.complete(lacking, **COMMON)
+
+
+def test_a_plan_with_a_setting_nobody_knows_is_refused():
+    with pytest.raises(plans.PlanIncomplete, match="colour"):
+        plans.complete(body(colour="red"), **COMMON)
+    with pytest.raises(plans.PlanIncomplete, match="entry"):
+        plans.complete(body(entry="dance"), **COMMON)
+
+
+def test_a_body_without_an_entry_is_another_starters_business():
+    assert plans.complete({"events": []}, **COMMON)["events"] == []
+
+
+def test_an_evaluation_states_its_systems_and_gets_its_limits_written_in():
+    plan = plans.complete(
+        {
+            "entry": "evaluate",
+            "systems": [{"name": "base"}],
+            "rows": {"files": ["/d"]},
+            "base_model": {"folder": "/m", "revision": "r", "repository": "x/y"},
+        },
+        **COMMON,
+    )
+    assert plan["systems"] == [{"name": "base", "adapter": None}]
+    assert (plan["max_new_tokens"], plan["skip_positions"], plan["merge"]) == (512, [], True)
+
+
+def test_the_launcher_and_the_prepared_process_name_the_code_alike():
+    code = "from optimize_child.code import code_version; print(code_version())"
+    environment = {**os.environ, "PYTHONPATH": str(launch.CHILD_ROOT)}
+    theirs = subprocess.run(
+        [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert theirs.stdout.strip() == launch.code_version()
+
+
+def test_a_missing_job_environment_says_how_to_make_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("OPTIMIZE_JOBS_VENV", str(tmp_path))
+    with pytest.raises(launch.JobsNotInstalled, match=r"\./optimize up"):
+        launch.job_python()
+
+
+def test_a_jobs_path_holds_the_job_package_and_nothing_else_of_ours():
+    variables = launch.job_environment({"CUDA_VISIBLE_DEVICES": ""})
+    assert variables["PYTHONPATH"] == str(launch.CHILD_ROOT)
+    assert variables["PYTHONSAFEPATH"] == "1"
+    assert [path.name for path in launch.CHILD_ROOT.iterdir() if path.name != "__pycache__"] == ["optimize_child"]
+
+
+def test_a_process_is_running_only_while_its_start_time_is_the_same():
+    started = launch.process_started(os.getpid())
+    assert launch.is_running(os.getpid(), started)
+    assert not launch.is_running(os.getpid(), started - 1)
+    assert launch.process_started(2**22 + 1) is None
+
+
+def test_an_attempt_that_no_shepherd_took_has_no_processes(tmp_path: Path):
+    assert launch.read_processes(tmp_path) == {}
