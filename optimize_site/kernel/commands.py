@@ -319,6 +319,8 @@ def read_document(file: str) -> Any:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except OSError as error:
         raise InvalidInput(f"{file} could not be read: {error.strerror}.", code="unreadable_file") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{file} is not UTF-8.", code="unreadable_file") from error
     return parse_document(text, name="Standard input" if file == "-" else file)
 
 

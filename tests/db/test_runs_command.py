@@ -192,6 +192,12 @@ def test_force_skips_the_question(ready, ask, descriptor, monkeypatch):
     assert ask("start", "-f", descriptor(), "--force")[0] == 0
 
 
+def test_a_file_that_is_no_text_is_refused_with_a_sentence(ready, ask, tmp_path):
+    (tmp_path / "run.json").write_bytes(b"\xff\xfe{}")
+    status, _, err = ask("start", "-f", tmp_path / "run.json")
+    assert (status, "is not UTF-8" in err) == (2, True)
+
+
 # Wait ----------------------------------------------------------------------------------------------------------------
 
 
