@@ -73,7 +73,7 @@ def rows(version: Version, *, offset: int = 0, limit: int = 25, search: str = ""
         raise InvalidInput(f"offset is {offset}; it must not be negative.", code="invalid_offset")
     examples = example_set(version)
     start, wanted = min(offset, examples.num_examples), " ".join(search.casefold().split())
-    found = ((position, line) for position, line in islice(enumerate(_lines(examples)), start, None))
+    found = ((position, line) for position, line in islice(enumerate(lines_of(examples)), start, None))
     matching = ((position, line, row) for position, line in found if _holds(row := read_row(line.data), wanted))
     shown = [_row(position, line, row) for position, line, row in islice(matching, limit)]
     further = next(matching, None) if len(shown) == limit else None
@@ -94,11 +94,18 @@ def _holds(row: Row, words: str) -> bool:
     return any(words in " ".join(text.casefold().split()) for text in texts)
 
 
-def _lines(examples: ExampleSet) -> Iterator[Line]:
-    """The rows' lines, those of every file in order."""
+def lines_of(examples: ExampleSet) -> Iterator[Line]:
+    """The rows' lines, those of every file in order; blank lines are no rows."""
     for shard in examples.shards:
         with open_blob(shard["sha256"]) as file:
             yield from (line for line in read_lines(read_chunks(file)) if not line.is_blank)
+
+
+def first_system_message(version: Version) -> str | None:
+    """The system message of the first row: how a model trained on it expects to be spoken to."""
+    first = next(lines_of(example_set(version)), None)
+    message = read_row(first.data)["messages"][0] if first is not None else {}
+    return text_of(message["content"]) if message.get("role") == "system" else None
 
 
 def get_object(version: Version, path: str) -> dict[str, Any]:

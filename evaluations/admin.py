@@ -4,9 +4,8 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from evaluations.models import Evaluation, Prediction, Trial
+from evaluations.models import Evaluation, Prediction
 from evaluations.operations.evaluations import cancel_evaluation, retry_evaluation
-from evaluations.operations.trials import cancel_trial
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
 from optimize_site.kernel.auth import Actor
 
@@ -58,26 +57,3 @@ class PredictionAdmin(ReadOnlyAdmin):
     @admin.display(description="Evaluation")
     def evaluation_id_shown(self, row: Prediction) -> str:
         return row.evaluation_id[:12]
-
-
-@admin.register(Trial)
-class TrialAdmin(ReadOnlyAdmin):
-    """One-input trials."""
-
-    list_display = ("shown_id", "model_reference", "phase", "created_by", "created_at", "ended_at")
-    list_filter = ("phase",)
-    search_fields = ("id", "model__id")
-    list_select_related = ("model__artifact",)
-    ordering = ("-created_at",)
-    actions = ("cancel",)
-
-    @admin.display(description="Model")
-    def model_reference(self, row: Trial) -> str:
-        return row.model.reference
-
-    @admin.action(description="Cancel", permissions=["operate"])
-    def cancel(self, request: HttpRequest, rows: QuerySet[Trial]) -> None:
-        def operation(row: Trial, actor: Actor) -> str:
-            return f"The trial {cancel_trial(row, actor=actor).pk[:12]} is being cancelled."
-
-        carry_out(request, rows, operation)

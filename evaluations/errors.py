@@ -1,4 +1,4 @@
-"""What evaluations, trials and promotions refuse, by code."""
+"""What evaluations and promotions refuse, by code."""
 
 from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, Refused
 
@@ -23,14 +23,6 @@ class AnswerCallsTools(Refused):
     code = "answer_calls_tools"
 
 
-class BaseModelNotReady(Refused):
-    code = "base_model_not_selected"
-
-
-class TemplateMismatch(Refused):
-    code = "template_mismatch"
-
-
 class SubmissionConflict(Conflict):
     code = "submission_conflict"
 
@@ -53,10 +45,6 @@ class NoteRequired(InvalidInput):
 
 class NotComparable(NotFound):
     code = "not_comparable"
-
-
-class MalformedMessages(InvalidInput):
-    code = "malformed_messages"
 
 
 class ReportNotReady(Conflict):

@@ -1,38 +1,12 @@
-"""Rows of evaluations: the evaluation, its answers, and one-input trials of a model."""
+"""Rows of evaluations: the evaluation and its answers."""
 
 from django.db import models
 
-from optimize_site.kernel.ids import new_id
+from optimize_site.kernel.work_row import WorkRow
 from registry.models import Version, Workload
 
 
-class Work(models.Model):
-    """What an evaluation and a trial share: a place in the queue, a lease, a failure."""
-
-    id = models.CharField(max_length=64, primary_key=True, default=new_id)
-    phase = models.CharField(max_length=24, db_index=True)
-    phase_since = models.DateTimeField(auto_now_add=True)
-    phase_millis = models.JSONField(default=dict)
-    lease_token = models.BigIntegerField(null=True)
-    queued_at = models.DateTimeField(null=True)
-    wait_reason = models.CharField(max_length=300, blank=True)
-    num_attempts = models.IntegerField(default=0)
-    cancel_requested_at = models.DateTimeField(null=True)
-    failure_code = models.CharField(max_length=40, blank=True)
-    failure_reason = models.TextField(blank=True)
-    failure_hint = models.TextField(blank=True)
-    device_seconds = models.FloatField(default=0)
-    checks = models.JSONField(default=list)
-    stage = models.JSONField(default=dict)
-    created_by = models.CharField(max_length=150)
-    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
-    ended_at = models.DateTimeField(null=True)
-
-    class Meta:
-        abstract = True
-
-
-class Evaluation(Work):
+class Evaluation(WorkRow):
     """One model scored over one dataset by one grader. The score belongs to the evaluation, not to the model."""
 
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="evaluations")
@@ -79,12 +53,3 @@ class Prediction(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["evaluation", "position"], name="one_answer_per_row")]
-
-
-class Trial(Work):
-    """One input tried on a model, with the base model's answer beside it."""
-
-    model = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="+")
-    messages = models.JSONField()
-    settings = models.JSONField(default=dict)
-    answers = models.JSONField(default=dict)

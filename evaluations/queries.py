@@ -1,4 +1,4 @@
-"""Reads evaluations, their predictions, trials, and which evaluation speaks for a model."""
+"""Reads evaluations, their predictions, and which evaluation speaks for a model."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from evaluations import phases
-from evaluations.models import Evaluation, Prediction, Trial
+from evaluations.models import Evaluation, Prediction
 from optimize_site.kernel.errors import InvalidInput
 from optimize_site.kernel.ids import find_by_prefix
 from registry.models import Version, Workload
@@ -34,11 +34,6 @@ def list_evaluations(*, model: Version | None = None, phase: str = "", workload:
 def get_evaluation(text: str) -> Evaluation:
     """The evaluation of that ID or beginning of one. Raises NotFound."""
     return find_by_prefix(_evaluations(), text.strip().lower(), noun="evaluation")
-
-
-def get_trial(text: str) -> Trial:
-    """The trial of that ID or beginning of one. Raises NotFound."""
-    return find_by_prefix(Trial.objects.select_related("model__artifact"), text.strip().lower(), noun="trial")
 
 
 def list_predictions(evaluation: Evaluation, *, wrong_first: bool = False) -> QuerySet[Prediction]:

@@ -1,8 +1,9 @@
-"""Evaluations, predictions and trials as documents."""
+"""Evaluations and predictions as documents."""
 
 from typing import Any
 
-from evaluations.models import Evaluation, Prediction, Trial
+from endpoints.render import work_document
+from evaluations.models import Evaluation, Prediction
 
 
 def evaluation_row(row: Evaluation) -> dict[str, Any]:
@@ -20,7 +21,7 @@ def evaluation_document(row: Evaluation) -> dict[str, Any]:
         "baseModelRevision": row.base_revision or None, "chatTemplateSha256": row.chat_template_sha256 or None,
         "contentHash": row.content_hash, "datasetId": row.dataset_id,
         "settings": {key: value for key, value in row.settings.items() if key != "submissionDigest"},
-        "report": report_document(row) if row.report else None, **_work(row), "checks": row.checks,
+        "report": report_document(row) if row.report else None, **work_document(row), "checks": row.checks,
         "submissionId": row.submission_id or None}
 
 
@@ -41,18 +42,3 @@ def prediction_document(row: Prediction) -> dict[str, Any]:
             "fields": row.fields, "explanation": row.explanation, "unscoredCause": row.unscored_cause or None,
             "promptTokens": row.prompt_tokens, "completionTokens": row.completion_tokens,
             "chatTemplateSha256": row.chat_template_sha256, "baseModelRevision": row.base_revision}
-
-
-def trial_document(row: Trial) -> dict[str, Any]:
-    """A trial with the answers that came so far, by who gave them: `candidate` and `base`."""
-    return {"trialId": row.pk, "phase": row.phase, "modelId": row.model_id, "model": row.model.reference,
-            "messages": row.messages, "answers": row.answers, "settings": row.settings, "createdAt": row.created_at,
-            "endedAt": row.ended_at, **_work(row)}
-
-
-def _work(row: Evaluation | Trial) -> dict[str, Any]:
-    return {"stage": row.stage or None, "waitReason": row.wait_reason or None, "attempts": row.num_attempts,
-            "cancelRequested": row.cancel_requested_at is not None, "failureCode": row.failure_code or None,
-            "failureReason": row.failure_reason or None, "failureHint": row.failure_hint or None,
-            "deviceSeconds": round(row.device_seconds, 3), "timing": {"phaseMillis": row.phase_millis},
-            "createdBy": row.created_by}

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import endpoints.work
 import evaluations.work
 import registry.work
 import runs.work
 from optimize_site.kernel.work import WorkKind
 
-KINDS: dict[str, WorkKind] = {kind.kind: kind for kind in
-                              (*registry.work.KINDS, *runs.work.KINDS, *evaluations.work.KINDS)}
+KINDS: dict[str, WorkKind] = {kind.kind: kind for kind in (
+    *registry.work.KINDS, *runs.work.KINDS, *evaluations.work.KINDS, *endpoints.work.KINDS)}
 
 
 def row_of(kind: str, pk: str) -> Any:

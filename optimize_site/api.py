@@ -33,7 +33,7 @@ ROUTERS = (
     ("/training/projects", "evaluations.workloads_api"),
     ("/training/runs", "runs.api"),
     ("/training/evaluations", "evaluations.api"),
-    ("/training/trials", "evaluations.trials_api"),
+    ("/training/trials", "endpoints.api"),
     ("/registry", "registry.api"),
     ("/registry/datasets", "datasets.api"),
     ("/registry/models", "registry.models_api"),

@@ -22,6 +22,7 @@ INSTALLED_APPS = [
     "datasets",
     "runs",
     "evaluations",
+    "endpoints",
     "gpu_worker",
     "unfold",
     "django.contrib.admin",

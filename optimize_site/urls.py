@@ -17,4 +17,5 @@ urlpatterns = [
     path("", include("datasets.urls")),
     path("", include("runs.urls")),
     path("", include("evaluations.urls")),
+    path("", include("endpoints.urls")),
 ]

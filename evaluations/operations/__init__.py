@@ -2,9 +2,7 @@
 
 
 def advance_all() -> None:
-    """Every control step of evaluations and trials that is due."""
+    """Every control step of evaluations that is due."""
     from evaluations.operations.evaluations import advance_evaluations
-    from evaluations.operations.trials import advance_trials
 
     advance_evaluations()
-    advance_trials()

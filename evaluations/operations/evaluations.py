@@ -5,19 +5,8 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from evaluations import phases
-from evaluations.datasets import check_scorable
-from evaluations.errors import (
-    DatasetRequired,
-    NothingToRetry,
-    SubmissionConflict,
-    TemplateMismatch,
-    WorkloadMismatch,
-    WorkloadRequired,
-)
-from evaluations.models import Evaluation
-from evaluations.operations.recording import finish, recount
-from evaluations.operations.work_steps import (
+from endpoints.errors import TemplateMismatch
+from endpoints.operations.work_steps import (
     await_base,
     cancel,
     check_profile,
@@ -26,6 +15,17 @@ from evaluations.operations.work_steps import (
     send_back,
     usable_base,
 )
+from evaluations import phases
+from evaluations.datasets import check_scorable
+from evaluations.errors import (
+    DatasetRequired,
+    NothingToRetry,
+    SubmissionConflict,
+    WorkloadMismatch,
+    WorkloadRequired,
+)
+from evaluations.models import Evaluation
+from evaluations.operations.recording import finish, recount
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.conf import setting

@@ -5,7 +5,7 @@ import sys
 import django
 from django.core.management import execute_from_command_line, get_commands, load_command_class
 
-OURS = {"optimize_site.kernel", "registry", "datasets", "runs", "evaluations", "gpu_worker"}
+OURS = {"optimize_site.kernel", "registry", "datasets", "runs", "evaluations", "endpoints", "gpu_worker"}
 
 
 def run_command(argv: list[str]) -> None:

@@ -5,8 +5,8 @@ import json
 import pytest
 from django.test import Client
 
-from evaluations.operations.trials import advance_trials, cancel_trial, start_trial
-from evaluations.work import TrialWork
+from endpoints.operations.trials import advance_trials, cancel_trial, start_trial
+from endpoints.work import TrialWork
 from gpu_worker.engines.plans import complete
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Forbidden, InvalidInput

@@ -12,7 +12,7 @@ from tests import factories as make
 from tests.web import scenes
 
 pytestmark = pytest.mark.django_db
-OURS = ("kernel", "registry", "datasets", "runs", "evaluations")
+OURS = ("kernel", "registry", "datasets", "runs", "evaluations", "endpoints")
 GUARDED = {"user", "token"}
 ADDED = GUARDED | {"run"}
 

@@ -110,25 +110,25 @@ def test_a_models_page_shows_where_it_came_from(viewer, trained):
 
 def test_one_input_is_answered_by_the_model_and_by_its_base(operator, trained):
     part = {"HX-Request": "true"}
-    answer = operator.post(reverse("evaluations:try", args=[trained["model"].pk]), {"input": "My card is lost <b>"},
+    answer = operator.post(reverse("endpoints:try", args=[trained["model"].pk]), {"input": "My card is lost <b>"},
                            headers=part)
     text = answer.content.decode()
     assert answer.status_code == 200 and 'hx-trigger="every 1s"' in text
-    from evaluations.models import Trial
+    from endpoints.models import Trial
 
     trial = Trial.objects.get()
     said = {"prompt_tokens": 9, "completion_tokens": 3, "finish": "stop", "base_model_revision": "r",
             "chat_template_sha256": "t", "position": 0, "prompt": []}
     make.run_job({"type": "answer", "system": "candidate", "answer": '{"queue": "account"}'} | said,
                  {"type": "answer", "system": "base", "answer": "<script>alert(1)</script>"} | said)
-    done = operator.get(reverse("evaluations:trial", args=[trial.pk]), headers=part)
+    done = operator.get(reverse("endpoints:trial", args=[trial.pk]), headers=part)
     text = done.content.decode()
     assert done.status_code == 286
     assert "{&quot;queue&quot;: &quot;account&quot;}" in text and "&lt;script&gt;" in text
 
 
 def test_an_empty_input_is_refused_in_words(operator, trained):
-    answer = operator.post(reverse("evaluations:try", args=[trained["model"].pk]), {"input": "x" * 200_000},
+    answer = operator.post(reverse("endpoints:try", args=[trained["model"].pk]), {"input": "x" * 200_000},
                            headers={"HX-Request": "true"})
     assert answer.status_code == 400 and b"longer than" in answer.content
 

@@ -10,7 +10,7 @@ from django.urls import URLPattern, get_resolver, reverse
 from tests.web import scenes
 from tests.web.conftest import browser_of
 
-PAGES = ("box", "registry", "datasets", "runs", "evaluations")
+PAGES = ("box", "registry", "datasets", "runs", "evaluations", "endpoints")
 ELSEWHERE = {"box:sign-in", "box:changes", "box:changes-of"}  # tried in tests of their own
 
 
@@ -35,7 +35,7 @@ def samples(box) -> dict[str, tuple]:
         "datasets:detail": dataset, "datasets:alias": dataset, "runs:detail": (run,), "runs:series": (run,),
         "runs:metrics-csv": (run,), "runs:cancel": (run,), "evaluations:workload": (task,),
         "evaluations:promote": (task,), "evaluations:workload-settings": (task,), "evaluations:model": (model,),
-        "evaluations:try": (model,), "evaluations:trial": (box["trial"].pk,), "evaluations:detail": (evaluation,),
+        "endpoints:try": (model,), "endpoints:trial": (box["trial"].pk,), "evaluations:detail": (evaluation,),
         "evaluations:cancel": (evaluation,), "evaluations:retry": (evaluation,),
     }
 
@@ -43,7 +43,7 @@ def samples(box) -> dict[str, tuple]:
 QUERIES = {"evaluations:promote": "model"}
 SENT = {
     "datasets:alias": {"alias": "now", "version": "v1"}, "evaluations:workload-settings": {"description": "x"},
-    "evaluations:try": {"input": "hello"}, "evaluations:workload-new": {"name": "another"},
+    "endpoints:try": {"input": "hello"}, "evaluations:workload-new": {"name": "another"},
     "datasets:upload": {"reference": "a/b"},
 }
 READING = {"box:sign-out", "runs:check"}  # POST routes that change nothing a role guards
@@ -51,7 +51,7 @@ READING = {"box:sign-out", "runs:check"}  # POST routes that change nothing a ro
 
 @pytest.fixture
 def box(db):
-    from evaluations.operations.trials import start_trial
+    from endpoints.operations.trials import start_trial
     from optimize_site.kernel.auth import LOCAL
     from optimize_site.kernel.conf import home
 
@@ -98,7 +98,7 @@ def sent_to(name, box):
 
 def test_every_page_says_how_to_do_the_same_from_a_terminal(box):
     client = browser_of("viewer")
-    without = {"box:search", "box:docs", "box:docs-page", "box:log", "evaluations:trial", "runs:series",
+    without = {"box:search", "box:docs", "box:docs-page", "box:log", "endpoints:trial", "runs:series",
                "runs:metrics-csv"}
     for name in set(routes()) - ELSEWHERE - without:
         answer = client.get(address(name, box))

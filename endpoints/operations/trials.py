@@ -4,11 +4,11 @@ from typing import Any
 
 from django.db import transaction
 
-from evaluations import phases
-from evaluations.datasets import first_system_message
-from evaluations.errors import MalformedMessages
-from evaluations.models import Trial
-from evaluations.operations.work_steps import await_base, cancel, queue, send_back, usable_base
+from datasets.queries import first_system_message
+from endpoints import phases
+from endpoints.errors import MalformedMessages
+from endpoints.models import Trial
+from endpoints.operations.work_steps import await_base, cancel, queue, send_back, usable_base
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.conf import setting

@@ -5,10 +5,10 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router, Status
 
-from evaluations import queries
-from evaluations.errors import MalformedMessages
-from evaluations.operations import trials as operations
-from evaluations.render import trial_document
+from endpoints import queries
+from endpoints.errors import MalformedMessages
+from endpoints.operations import trials as operations
+from endpoints.render import trial_document
 from optimize_site.kernel.api import Body
 from optimize_site.kernel.auth import actor_of
 from registry.model_queries import get_model

@@ -1,11 +1,11 @@
-"""Steps that an evaluation and a trial share: waiting for the base model, queueing, cancelling."""
+"""Steps that all work that asks a model shares: naming it, waiting for the base model, queueing, cancelling."""
 
 from typing import Any
 
 from django.utils import timezone
 
-from evaluations import phases
-from evaluations.errors import BaseModelNotReady, TemplateMismatch
+from endpoints import phases
+from endpoints.errors import BaseModelNotReady, TemplateMismatch
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import PhaseConflict

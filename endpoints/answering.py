@@ -1,0 +1,136 @@
+"""What all work that asks a model does alike: its way through the phases, and the plan of its job."""
+
+from pathlib import Path
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.utils import timezone
+
+from endpoints import phases
+from endpoints.operations.work_steps import queue
+from optimize_site.kernel import events
+from optimize_site.kernel.auth import SYSTEM
+from optimize_site.kernel.blobs import blob_path
+from optimize_site.kernel.conf import setting
+from optimize_site.kernel.models import Attempt, Device
+from optimize_site.kernel.phases import PhaseTable, move
+from optimize_site.kernel.work import Ending, attempt_folder
+from optimize_site.kernel.work_row import WorkRow
+from registry.base_model_queries import BaseModelState
+from registry.model_queries import serving_of
+from registry.models import Version
+
+CANDIDATE, BASE = "candidate", "base"
+
+
+class AnsweringWork:
+    """A kind of work that asks a model; subclasses say what is asked, and what an answer and the end mean."""
+
+    kind: str
+    table: PhaseTable
+    rows: type[WorkRow]
+
+    def waiting(self, device: Device) -> QuerySet[Any]:
+        return self.rows._default_manager.filter(phase=phases.AWAITING_CAPACITY).order_by("queued_at")
+
+    def get(self, pk: str) -> Any:
+        return self.rows._default_manager.get(pk=pk)
+
+    def start(self, row: Any, attempt: Attempt) -> None:
+        move(row, phases.STARTING_JOB, phases=self.table, actor=SYSTEM, lease_token=attempt.lease.token,
+             num_attempts=attempt.number, stage={})
+
+    def on_event(self, row: Any, attempt: Attempt, event: dict[str, Any]) -> None:
+        match event["type"]:
+            case "started":
+                move(row, phases.EVALUATING, phases=self.table, actor=SYSTEM)
+            case "stage":
+                self.update(row, stage={key: event.get(key) for key in ("name", "done", "total")})
+            case "check":
+                shown = {key: event.get(key) for key in ("name", "passed", "value", "bound", "seconds", "detail")}
+                self.update(row, checks=[*row.checks, shown])
+            case "failure":
+                self.update(row, failure_code=event["code"][:40], failure_reason=event["reason"],
+                             failure_hint=event.get("hint") or "")
+            case "warning":
+                events.record(self.kind, row.pk, f"{self.kind}.warning", actor=SYSTEM, reason=event["message"],
+                              data={"code": event["code"]})
+            case "answer":
+                self.on_answer(row, event)
+
+    def on_answer(self, row: Any, event: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def complete(self, row: Any) -> None:
+        raise NotImplementedError
+
+    def on_exit(self, row: Any, attempt: Attempt, ending: Ending) -> None:
+        if row.phase not in self.table.active:
+            return
+        self._count_device_seconds(row, attempt)
+        if ending.outcome == "finished":
+            self.complete(row)
+        elif row.cancel_requested_at is not None:
+            move(row, phases.CANCELLED, phases=self.table, actor=SYSTEM)
+        elif ending.outcome == "failed":
+            move(row, phases.FAILED, phases=self.table, actor=SYSTEM, reason=row.failure_reason)
+        else:
+            self._queue_again(row, ending)
+
+    def _queue_again(self, row: Any, ending: Ending) -> None:
+        """A worker that stopped says nothing against the work; a job that keeps dying does."""
+        lost = Attempt.objects.filter(holder_kind=self.kind, holder_id=row.pk, outcome="lost").count()
+        if ending.outcome == "lost" and lost >= setting("trainer.jobs.max-attempts"):
+            reason = f"Its job ended {lost} times without saying why. {ending.last_words[-300:]}"
+            self.fail(row, "job_lost", reason.strip(), "The attempt's log has more; is there enough memory?")
+            return
+        queue(row, self.table)
+
+    def fail(self, row: Any, code: str, reason: str, hint: str) -> None:
+        """End the work, saying why."""
+        move(row, phases.FAILED, phases=self.table, actor=SYSTEM, reason=reason, failure_code=code,
+             failure_reason=reason, failure_hint=hint)
+
+    def _count_device_seconds(self, row: Any, attempt: Attempt) -> None:
+        spent = ((attempt.ended_at or timezone.now()) - attempt.started_at).total_seconds()
+        self.rows._default_manager.filter(pk=row.pk).update(device_seconds=F("device_seconds") + max(0.0, spent))
+
+    def update(self, row: Any, **columns: Any) -> None:
+        """Set columns of the row, here and in the database."""
+        for name, value in columns.items():
+            setattr(row, name, value)
+        self.rows._default_manager.filter(pk=row.pk).update(**columns)
+
+    def wants_stop(self, row: Any) -> bool:
+        return row.cancel_requested_at is not None
+
+
+def adapter_folder(version: Version, attempt: Attempt) -> str | None:
+    """A folder of the attempt in which the adapter's blobs stand under their names; None for a base model."""
+    if serving_of(version).is_base:
+        return None
+    folder = attempt_folder(attempt.pk) / "adapter"
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in version.objects_listing:
+        _link(blob_path(entry["sha256"]), folder / Path(entry["path"]).name)
+    return str(folder)
+
+
+def _link(blob: Path, name: Path) -> None:
+    if not blob.is_file():
+        raise FileNotFoundError(f"the adapter's file {name.name} is not in the state folder any more")
+    name.unlink(missing_ok=True)
+    name.symlink_to(blob)
+
+
+def answering_plan(state: BaseModelState, settings: dict[str, Any], *, systems: list[dict[str, Any]],
+                   files: list[str] | None = None, inline: list[dict[str, Any]] | None = None,
+                   skip: list[int] | None = None) -> dict[str, Any]:
+    """What the job is to answer, with which systems. Raises FileNotFoundError where the base model is gone."""
+    if state.folder is None or not state.is_ready:
+        raise FileNotFoundError(f"{state.repository} is not prepared any more; select it again")
+    longest = None if state.context_length is None else max(1, state.context_length - settings["maxNewTokens"])
+    return {"entry": "evaluate", "systems": systems, "rows": {"files": files or [], "inline": inline or []},
+            "base_model": {"folder": str(state.folder), "revision": state.revision, "repository": state.repository,
+                           "chat_template_sha256": state.chat_template_sha256 or None},
+            "max_new_tokens": settings["maxNewTokens"], "max_prompt_tokens": longest, "skip_positions": skip or []}

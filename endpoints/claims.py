@@ -1,0 +1,34 @@
+"""Trials among the claims that `capacity` shows, and the form of such a claim."""
+
+from typing import Any
+
+from endpoints import phases
+from endpoints.models import Trial
+from optimize_site.kernel.models import Lease
+from registry.model_queries import workload_of
+from registry.models import Version, Workload
+
+CLAIMING = (phases.AWAITING_CAPACITY, phases.STARTING_JOB, phases.EVALUATING)
+"""Phases in which work that asks a model waits for a device or holds one."""
+
+
+def list_claims(workload: str) -> list[dict[str, Any]]:
+    """Every trial that holds or waits for a device; of one workload, by name or ID, or of all."""
+    rows = Trial.objects.filter(phase__in=CLAIMING).select_related("model__artifact").order_by("queued_at")
+    return of_workload(workload, [claim_of("trial", row, workload_of(row.model), row.model) for row in rows])
+
+
+def of_workload(workload: str, claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the workload with this name or beginning of an ID; all for an empty text."""
+    return [claim for claim in claims if not workload or claim["workload"] == workload
+            or claim["workloadId"].startswith(workload)]
+
+
+def claim_of(kind: str, row: Any, workload: Workload | None, model: Version) -> dict[str, Any]:
+    """One claim, as `capacity` shows it."""
+    held = Lease.objects.filter(holder_kind=kind, holder_id=row.pk, released_at=None)
+    lease = held.select_related("device").first()
+    return {"kind": kind.upper(), "for": model.reference, "workId": row.pk,
+            "workload": workload.name if workload else "", "workloadId": workload.pk if workload else "",
+            "devices": 1, "pool": lease.device.profile if lease else "",
+            "state": "GRANTED" if lease else "QUEUED", "since": lease.acquired_at if lease else row.queued_at}

@@ -1,0 +1,27 @@
+"""Which phase of work that asks a model may follow which. The ends can be left by a retry only."""
+
+from optimize_site.kernel.phases import PhaseTable, table
+
+AWAITING_BASE_MODEL, AWAITING_CAPACITY = "AWAITING_BASE_MODEL", "AWAITING_CAPACITY"
+STARTING_JOB, EVALUATING = "STARTING_JOB", "EVALUATING"
+COMPLETED, FAILED, CANCELLED = "COMPLETED", "FAILED", "CANCELLED"
+ENDS = (COMPLETED, FAILED, CANCELLED)
+
+
+def asking_table(kind: str) -> PhaseTable:
+    """The table of one kind of work that asks a model."""
+    return table(kind, {
+        AWAITING_BASE_MODEL: (AWAITING_CAPACITY, *ENDS),
+        AWAITING_CAPACITY: (STARTING_JOB, AWAITING_BASE_MODEL, *ENDS),
+        STARTING_JOB: (EVALUATING, AWAITING_CAPACITY, *ENDS),
+        EVALUATING: (AWAITING_CAPACITY, *ENDS),
+        COMPLETED: (AWAITING_BASE_MODEL,),
+        FAILED: (AWAITING_BASE_MODEL,),
+        CANCELLED: (AWAITING_BASE_MODEL,),
+    }, active=(STARTING_JOB, EVALUATING), resting=ENDS)
+
+
+TRIAL = asking_table("trial")
+QUEUED = (AWAITING_BASE_MODEL, AWAITING_CAPACITY)
+OPEN = TRIAL.open
+"""Phases of unfinished work."""
