@@ -10,6 +10,7 @@ from endpoints.work import TrialWork
 from gpu_worker.engines.plans import complete
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Forbidden, InvalidInput
+from registry.management.commands.registry import Command
 from registry.models import BaseModel
 from tests.factories import (
     claim_job,
@@ -109,3 +110,16 @@ def test_a_lost_trial_is_tried_again(adapter):
     run_job(outcome="lost")
     trial.refresh_from_db()
     assert trial.phase == "AWAITING_CAPACITY"
+
+
+def test_the_command_prints_both_answers(adapter, monkeypatch, capsys):
+    watch = Command.watch
+
+    def answer_then_watch(self, *arguments, **named):
+        run_job(answer("candidate", "billing"), answer("base", "Hi!"), {"type": "finished", "answers": 2})
+        return watch(self, *arguments, **named)
+
+    monkeypatch.setattr(Command, "watch", answer_then_watch)
+    assert Command().run(["models", "try", "triage/tiny", "--input", "Hello?"]) == 0
+    said = capsys.readouterr().out
+    assert "billing" in said and "Hi!" in said
