@@ -1,0 +1,1 @@
+"""Ratios against plain TRL and transformers, measured side by side: `python -m bench NAME`."""

@@ -1,0 +1,25 @@
+"""`python -m bench NAME [options]` runs one bar; without a name it lists them."""
+
+import sys
+from importlib import import_module
+
+BARS = {
+    "p1": "time of a training step against a plain TRL script",
+    "p1b": "processor time of a whole job against the same entry run by hand",
+    "p3": "losses against plain TRL's on the same rows",
+    "p17": "from the request to the end of the first step, against a plain script's start",
+    "p20": "tokens answered a second against plain generation",
+    "p23": "what an idle box costs",
+}
+
+
+def main() -> int:
+    if len(sys.argv) < 2 or sys.argv[1] not in BARS:
+        print("python -m bench NAME, where NAME is one of:")
+        print("\n".join(f"  {name:4} {what}" for name, what in BARS.items()))
+        return 2
+    return int(import_module(f"bench.{sys.argv[1]}").main(sys.argv[2:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
