@@ -42,6 +42,7 @@ class Question:
 def run(job: Job) -> None:
     """Ask every system every row that is not skipped; each answer is an event as soon as it is known."""
     transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
     torch.set_num_threads(job.plan["threads"])
     Evaluation(job).run()
 

@@ -22,6 +22,7 @@ LINKABLE = (".safetensors",)
 def run(job: Job) -> None:
     """Fetch, convert where needed, check against the catalog, and only then give the folder its name."""
     transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
     plan, out = job.plan, Path(job.plan["out"])
     job.stage("fetching")
     fetched = fetch(job, plan["source"], plan["catalog"])

@@ -37,6 +37,7 @@ REFUSED_ABOVE = 5.0
 def run(job: Job) -> None:
     """The whole of one attempt, from its plan to its last event."""
     transformers_logging.set_verbosity_warning()
+    transformers_logging.disable_progress_bar()
     torch.set_num_threads(job.plan["threads"])
     run_ = Run(job)
     run_.read_rows()
