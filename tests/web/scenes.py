@@ -148,7 +148,7 @@ def evaluate(model: str, right: float, *, upto: int | None = None, seed: int = 1
     attempt = make.claim_job(slot=slot)
     dice = random.Random(seed)
     make.tell_job(attempt, {"type": "started", "pid": 1, "versions": {}},
-                  *[_answer(number, json.loads(line), right, dice)
+                  *[answer_of(number, json.loads(line), right, dice)
                     for number, line in enumerate(lines("eval.jsonl", row.num_rows)[:upto])])
     if upto is None:
         make.end_job(attempt)
@@ -159,7 +159,7 @@ def evaluate(model: str, right: float, *, upto: int | None = None, seed: int = 1
 QUEUES = ("billing", "shipping", "returns", "technical", "account")
 
 
-def _answer(position: int, row: dict[str, Any], right: float, dice: random.Random) -> dict[str, Any]:
+def answer_of(position: int, row: dict[str, Any], right: float, dice: random.Random) -> dict[str, Any]:
     *prompt, last = row["messages"]
     expected = json.loads(last["content"])
     given = dict(expected)
