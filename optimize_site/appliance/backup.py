@@ -19,8 +19,10 @@ from optimize_site.appliance.places import Places
 from optimize_site.appliance.temporary import running_postgres
 
 # Made again by any start or installation, or of no use later.
-LEFT_OUT = {"run", "logs", "postgres", "postgres.new", "programs", "static", "scratch", "status.json", "venv", "venv-jobs",
-            "venv.lock", "venv-jobs.lock", "pycache"}  # fmt: skip
+LEFT_OUT = {
+    *("run", "logs", "postgres", "postgres.new", "programs", "static", "scratch", "status.json"),
+    *("venv", "venv-jobs", "venv.lock", "venv-jobs.lock", "pycache"),
+}
 REPLACED = "replaced-"
 
 

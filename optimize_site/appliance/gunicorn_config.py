@@ -9,6 +9,7 @@ from optimize_site.appliance.processes import dies_with_this_parent
 
 worker_class = "uvicorn_worker.UvicornWorker"
 workers = int(os.environ.get("OPTIMIZE_WEB_WORKERS", "1"))
+preload_app = True  # the master's copy of the code is shared with its workers
 timeout = 60
 # Followers keep their streams open; they reconnect after a restart.
 graceful_timeout = 3

@@ -101,10 +101,17 @@ def _device_service(places: Places, device: dict[str, Any], slot: int) -> Servic
 
 def _worker(places: Places, name: str, queue: str, env: dict[str, str]) -> Service:
     is_ready, ready_env, before = _by_announcement(places, name.replace("/", "-"))
-    command = module("celery", "--quiet", "--app", "optimize_site.celery:app", "worker", "--queues", queue,
-                     "--hostname", f"{queue}@%h", *CELERY)  # fmt: skip
-    stop_seconds = DEVICE_STOP_SECONDS if name.startswith(DEVICE_PREFIX) else 10
-    return Service(name, command, is_ready, {**ready_env, **env}, before_start=before, stop_seconds=stop_seconds)
+    arguments = ("--quiet", "--app", "optimize_site.celery:app", "worker", "--queues", queue,
+                 "--hostname", f"{queue}@%h", *CELERY)  # fmt: skip
+    return Service(
+        name,
+        module("celery", *arguments),
+        is_ready,
+        {**ready_env, **env},
+        worker_arguments=arguments,
+        before_start=before,
+        stop_seconds=DEVICE_STOP_SECONDS if name.startswith(DEVICE_PREFIX) else 10,
+    )
 
 
 def _by_announcement(places: Places, name: str) -> tuple[Callable[[int], bool], dict[str, str], Callable[[], None]]:

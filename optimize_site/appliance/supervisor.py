@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from optimize_site.appliance.adoption import Nursery
 from optimize_site.appliance.console import Console
 from optimize_site.appliance.documents import read_document, write_document
 from optimize_site.appliance.errors import ApplianceError
@@ -68,6 +69,17 @@ class Supervisor:
     def begin(self, *services: Service) -> None:
         """Start services without waiting."""
         self._units.extend(Unit(service, self._places.logs) for service in services)
+
+    def adopt(self, nursery: Nursery, services: list[Service]) -> None:
+        """Start workers by having them forked; where that fails they are started as programs."""
+        units = [Unit(service, self._places.logs) for service in services]
+        for service in services:
+            service.before_start()
+        nursery.order(services, self._places.logs)
+        self.wait_until(nursery.is_done)
+        for name, pid in nursery.born().items():
+            next(unit for unit in units if unit.service.name == name).adopt(pid)
+        self._units.extend(units)
 
     def finish(self, step: Step) -> str:
         """Wait for a step while the services are watched; what it printed."""

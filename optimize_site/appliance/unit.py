@@ -12,7 +12,7 @@ from typing import Any, Literal
 from optimize_site.appliance.backoff import Backoff
 from optimize_site.appliance.errors import ApplianceError
 from optimize_site.appliance.logs import last_lines, open_log
-from optimize_site.appliance.processes import Identity, dies_with_parent
+from optimize_site.appliance.processes import Adopted, Identity, dies_with_parent
 from optimize_site.appliance.service import Service
 
 State = Literal["waiting", "starting", "ready", "failing", "stopping", "stopped"]
@@ -39,7 +39,7 @@ class Unit:
         self.restarts = 0
         self.last_error = ""
         self.since = time.time()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Adopted | None = None
         self._identity: Identity | None = None
         self._started_at = self._ready_at = self._next_start = 0.0
 
@@ -53,6 +53,11 @@ class Unit:
             self._note_end(code, now)
         elif self.state in ("starting", "failing"):
             self._look_whether_ready(self._process.pid, now)
+
+    def adopt(self, pid: int) -> None:
+        """Take a process that was forked for this service."""
+        self._process = Adopted(pid)
+        self._note_start(time.monotonic())
 
     def is_running(self) -> bool:
         """Whether its process runs."""
@@ -100,7 +105,10 @@ class Unit:
             return
         finally:
             os.close(descriptor)
-        self._identity = Identity.of(self._process.pid)
+        self._note_start(now)
+
+    def _note_start(self, now: float) -> None:
+        self._identity = Identity.of(self._process.pid) if self._process else None
         self._started_at, self._ready_at = now, 0.0
         if self.state != "failing":
             self._enter("starting")

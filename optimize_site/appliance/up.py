@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from optimize_site.appliance.adoption import Nursery
 from optimize_site.appliance.binaries import find_postgres
 from optimize_site.appliance.console import READY, Console, PipeConsole
 from optimize_site.appliance.documents import write_document
@@ -142,14 +143,15 @@ def _start_services(
     static = None if is_static_current(places) else Step(places, "collectstatic", "--noinput", "--clear")
     embedded, urls = _servers(places, console)
     write_document(places.services, {**urls, "web_url": address.url})
+    nursery = Nursery(places)
     supervisor.start(*embedded)
     console.say("The database is ready; its schema is brought up to date …")
     tell_password(console, supervisor.finish(Step(places, "box_ready", keep_output=True)))
     if static:
         supervisor.finish(static)
         note_static(places)
-    supervisor.begin(web_service(places, address.url, listener.fileno()), control_service(places))
-    supervisor.begin(*device_services(places))
+    supervisor.begin(web_service(places, address.url, listener.fileno()))
+    supervisor.adopt(nursery, [control_service(places), *device_services(places)])
     supervisor.wait_until(supervisor.all_ready)
 
 

@@ -18,8 +18,9 @@ class Valkey:
 
     def command(self) -> list[str]:
         """The server as a foreground process."""
-        return [self._program, "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700",
-                "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", str(self._folder)]  # fmt: skip
+        reach = ("--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700")
+        keep_nothing = ("--save", "", "--appendonly", "no", "--dir", str(self._folder))
+        return [self._program, *reach, *keep_nothing, "--hz", "2", "--daemonize", "no"]
 
     def is_ready(self) -> bool:
         """Whether it answers a ping."""

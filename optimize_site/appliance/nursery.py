@@ -1,0 +1,112 @@
+"""The nursery: loads the server's code once and forks every worker from it, so that they share its memory.
+
+The supervisor starts it early, then writes the list of workers to its standard input. Each worker is forked twice, so
+that it becomes a child of the supervisor (the nearest subreaper), which watches it like any other; the nursery prints
+their pids and ends. A worker that ends later is started again as a program of its own.
+"""
+
+import gc
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from optimize_site.appliance.processes import dies_with_this_parent
+
+ADOPTION_SECONDS = 10
+# What a worker imports as it starts: loaded here, it is shared.
+USED_BY_ALL = (
+    *("celery.bin.celery", "celery.bin.worker", "celery.apps.worker", "celery.concurrency.solo", "celery.beat"),
+    *(
+        "celery.worker.consumer",
+        "celery.worker.strategy",
+        "kombu.transport.redis",
+        "optimize_site.appliance.celery_hooks",
+    ),
+    *("django.db.backends.postgresql.base", "gpu_worker.control", "gpu_worker.drive"),
+)
+
+
+def main() -> None:
+    """Load, wait for the list, fork."""
+    supervisor = os.getppid()
+    dies_with_this_parent(signal.SIGKILL)
+    _load()
+    wanted = json.loads(sys.stdin.readline() or "[]")
+    pids = {worker["name"]: _bear(worker, supervisor) for worker in wanted}
+    print(json.dumps(pids))
+
+
+def _load() -> None:
+    """Everything that the workers have in common; no connection is opened and no thread started."""
+    from optimize_site.celery import app
+
+    app.loader.import_default_modules()
+    app.finalize()
+    for name in USED_BY_ALL:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+def _bear(worker: dict[str, Any], supervisor: int) -> int:
+    """Fork one worker; its pid."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        if grandchild := os.fork():
+            os.write(write_end, str(grandchild).encode())
+            os._exit(0)
+        os.close(read_end)
+        os.close(write_end)
+        _live(worker, supervisor)
+    os.close(write_end)
+    os.waitpid(child, 0)
+    with os.fdopen(read_end) as pipe:
+        return int(pipe.read())
+
+
+def _live(worker: dict[str, Any], supervisor: int) -> None:
+    """Become the worker, and never return."""
+    status = 1
+    try:
+        os.setsid()
+        _tie_to(supervisor)
+        _use_log(worker["log"])
+        os.environ.update(worker["env"])
+        sys.argv = ["celery", *worker["arguments"]]
+        from celery.__main__ import main as celery
+
+        status = int(celery() or 0)
+    except SystemExit as ending:
+        status = ending.code if isinstance(ending.code, int) else 1
+    finally:
+        os._exit(status)
+
+
+def _tie_to(supervisor: int) -> None:
+    """End with the supervisor, once it has become this process's parent."""
+    deadline = time.monotonic() + ADOPTION_SECONDS
+    while os.getppid() != supervisor:
+        if time.monotonic() > deadline:
+            os._exit(1)
+        time.sleep(0.005)
+    dies_with_this_parent(signal.SIGKILL)
+    if os.getppid() != supervisor:
+        os._exit(1)
+
+
+def _use_log(path: str) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(log)
+
+
+if __name__ == "__main__":
+    main()
