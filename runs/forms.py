@@ -134,6 +134,7 @@ def document_of(filled: Mapping[str, str]) -> dict[str, Any]:
         text = filled.get(field.path, "").strip()
         if text:
             _put(document, field.path, _read(text, field.kind))
+    document.setdefault("config", {})
     return document
 
 

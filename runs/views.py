@@ -19,7 +19,7 @@ from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import NotFound, OperationError
 from optimize_site.kernel.feeds import Item, feed, finder
 from optimize_site.kernel.htmx import HtmxRequest
-from optimize_site.kernel.ids import looks_like_id
+from optimize_site.kernel.ids import looks_like_id, new_id
 from optimize_site.kernel.listing import listed, whole
 from optimize_site.kernel.refusals import go
 from optimize_site.kernel.scores import best_scores_of_models
@@ -237,8 +237,7 @@ def new(request: HtmxRequest) -> HttpResponse:
     if request.method != "POST":
         return render(request, "runs/new.html", _form(request))
     try:
-        document = _document(request)
-        found = submit_run(document, actor=actor_of(request))
+        found = submit_run(_submission(request), actor=actor_of(request))
     except OperationError as error:
         if request.htmx or error.status == 403:
             raise
@@ -258,7 +257,15 @@ def check(request: HtmxRequest) -> HttpResponse:
     beside, general = _placed(plan["problems"], request.POST.get("mode") == "descriptor")
     settings = settings_rows(plan["resolved"]["config"], plan["resolved"]["execution"], plan["stated"])
     return render(request, "runs/_plan.html", {
-        "plan": plan, "beside": beside, "general": general, "settings": settings, "preview": _preview(plan)})
+        "plan": plan, "beside": beside, "general": general, "settings": settings, "preview": _preview(plan),
+        "num_wrong": sum(problem["code"] != "required" for problem in plan["problems"]), "submission_id": new_id()})
+
+
+def _submission(request: HtmxRequest) -> Any:
+    """The document, with the plan's own submission ID where it states none: a second click reaches the first run."""
+    document, token = _document(request), request.POST.get("submissionId", "")
+    return {**document, "submissionId": token} if token and isinstance(document, dict) and not document.get(
+        "submissionId") else document
 
 
 def _document(request: HtmxRequest) -> Any:

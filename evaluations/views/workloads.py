@@ -23,9 +23,10 @@ from optimize_site.kernel.listing import listed
 from optimize_site.kernel.refusals import go
 from optimize_site.kernel.scores import best_scores_of_models
 from optimize_site.kernel.words import event_words
+from registry.base_model_queries import list_base_models
 from registry.model_queries import get_model, list_model_versions, serving_of
 from registry.models import Version, Workload
-from registry.operations.workloads import annotate_workload, create_workload, set_evaluation
+from registry.operations.workloads import annotate_workload, create_workload, set_evaluation, set_reference
 from registry.workload_queries import get_workload, history_of, list_workloads, references_of
 from runs.queries import list_runs
 
@@ -84,6 +85,7 @@ def detail(request: HtmxRequest, name: str) -> HttpResponse:
         "unscored": _unscored(workload, table), "runs": list_runs(workload=workload.pk)[:RUNS],
         "history": [{"at": event.at, "words": event_words(event.type), "actor": event.actor, "reason": event.reason,
                      "data": event.data} for event in history_of(workload).order_by("-id")[:50]],
+        "base_models": [state.version for state in list_base_models() if state.is_ready and state.version],
         "datasets": [artifact.reference for artifact in list_datasets()[:500]]}
     template = "workloads/detail.html#live" if request.htmx else "workloads/detail.html"
     return render(request, template, context)
@@ -175,6 +177,8 @@ def settings(request: HtmxRequest, name: str) -> HttpResponse:
     actor = actor_of(request)
     if sent.get("dataset", "").strip():
         set_evaluation(workload, dataset=sent["dataset"].strip(), grader=sent.get("grader", "").strip(), actor=actor)
+    if sent.get("base", ""):
+        set_reference(workload, "base", sent["base"], actor=actor)
     annotate_workload(workload, description=sent.get("description"), actor=actor)
     messages.success(request, "The settings are saved.", extra_tags="good")
     return go(request, reverse("evaluations:workload", args=[workload.name]))

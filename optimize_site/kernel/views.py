@@ -71,8 +71,9 @@ def home(request: HtmxRequest) -> HttpResponse:
     template = "home.html#live" if request.htmx else "home.html"
     checklist = feeds.items("checklist")
     lists = {place: feeds.items(place) for place in ("now", "waiting", "attention", "promoted")}
-    return render(request, template, lists | {"checklist": checklist, "warnings": box.capacity()["warnings"],
-                                              "is_new": any(not item.is_done for item in checklist)})
+    next_step = next((item.title for item in checklist if not item.is_done), "")
+    return render(request, template, lists | {"checklist": checklist, "next_step": next_step,
+                                              "warnings": box.capacity()["warnings"]})
 
 
 @require_GET

@@ -43,6 +43,9 @@
     event.preventDefault();
     const dialog = document.querySelector("[data-ask]");
     dialog.querySelector("p").textContent = event.detail.question;
+    const asker = event.target.querySelector("button"), yes = dialog.querySelector("[value=yes]");
+    yes.textContent = asker?.textContent.trim() || "Continue";
+    yes.className = asker?.matches(".danger") ? "danger" : "primary";
     dialog.onclick = (click) => {
       const answer = click.target.closest("button")?.value;
       if (!answer) return;
@@ -84,6 +87,14 @@
   const lost = (is) => { document.querySelector("[data-lost]").hidden = !is; };
   document.addEventListener("htmx:sendError", () => lost(true));
   document.addEventListener("htmx:afterRequest", (event) => { if (event.detail.xhr?.status) lost(false); });
+
+  // One click, one request: a form sent a moment ago is not sent again.
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.dataset.sent) event.preventDefault();
+    form.dataset.sent = "yes";
+    setTimeout(() => delete form.dataset.sent, 1500);
+  }, { capture: true });
 
   // How much of an upload was sent.
   document.addEventListener("htmx:xhr:progress", (event) => {

@@ -116,7 +116,7 @@ def test_cancelling_asks_first(server, signed_in):
     dialog.get_by_role("button", name="Go back").click()
     expect(dialog).to_be_hidden()
     page.get_by_role("button", name="Cancel run").click()
-    dialog.get_by_role("button", name="Continue").click()
+    dialog.get_by_role("button", name="Cancel run").click()
     expect(page.locator("#live")).to_contain_text("Cancelled")
 
 

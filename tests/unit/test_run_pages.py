@@ -54,7 +54,7 @@ def test_a_run_is_called_by_its_configuration_its_note_or_its_id():
 
 
 def test_an_empty_form_writes_the_smallest_document():
-    assert forms.document_of({}) == {"kind": "run"}
+    assert forms.document_of({}) == {"kind": "run", "config": {}}
 
 
 def test_a_filled_form_writes_what_the_descriptor_reads():

@@ -172,6 +172,13 @@ def test_each_problem_stands_beside_its_field_in_the_apis_words(operator, settin
     assert empty.endswith(">")
 
 
+def test_a_field_still_to_be_filled_in_is_no_fault_yet(operator, setting_up):
+    text = check(operator, **{"config.dataset": ""})
+    assert "1 field to fill in" in text
+    beside = text.split('id="problem-config-dataset"')[1].split("</span></span>")[0]
+    assert 'class="needed"' in beside and "dataset is missing." in beside
+
+
 def test_the_start_button_waits_for_a_valid_plan(operator, viewer, setting_up):
     assert 'aria-disabled="true" disabled' in check(operator, **{"config.dataset": ""})
     assert "disabled" not in check(operator).split("Start run")[0].rsplit("<button", 1)[1]
@@ -189,6 +196,13 @@ def test_the_form_submits_the_same_run_as_the_api(operator, setting_up):
 
     mine, theirs = Run.objects.get(pk=run_id), Run.objects.get(pk=api["runId"])
     assert (mine.config_hash, mine.execution, mine.stated) == (theirs.config_hash, theirs.execution, theirs.stated)
+
+
+def test_a_second_click_on_one_plan_reaches_the_same_run(operator, setting_up):
+    token = check(operator).split('name="submissionId" value="')[1].split('"')[0]
+    first, second = (operator.post(reverse("runs:new"), FILLED | {"submissionId": token}) for _ in range(2))
+    assert first["Location"] == second["Location"]
+    assert check(operator).split('name="submissionId" value="')[1].split('"')[0] != token
 
 
 def test_a_refused_form_comes_back_filled_with_the_same_words(operator, setting_up):
