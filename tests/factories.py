@@ -147,12 +147,14 @@ def tell_job(attempt: Any, *events: dict[str, Any]) -> None:
     from django.db import transaction
 
     from gpu_worker.kinds import KINDS
+    from optimize_site.kernel.events import notify
 
     kind = KINDS[attempt.holder_kind]
     with transaction.atomic():
         row = kind.get(attempt.holder_id)
         for event in events:
             kind.on_event(row, attempt, event)
+        notify(attempt.holder_kind, attempt.holder_id)
 
 
 def end_job(attempt: Any, outcome: str = "finished", last_words: str = "") -> None:

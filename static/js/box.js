@@ -88,6 +88,31 @@
   document.addEventListener("htmx:sendError", () => lost(true));
   document.addEventListener("htmx:afterRequest", (event) => { if (event.detail.xhr?.status) lost(false); });
 
+  // A browser keeps few connections to one place: a page that nobody sees gives its stream back until it is seen.
+  class Stream {
+    constructor(url) {
+      this.url = url;
+      this.heard = [];
+      this.open();
+      this.turn = () => document.hidden ? this.source.close() : this.source.readyState === EventSource.CLOSED && this.open();
+      document.addEventListener("visibilitychange", this.turn);
+    }
+    open() {
+      this.source = new EventSource(this.url);
+      this.source.onopen = (event) => this.onopen?.(event);
+      this.source.onerror = (event) => this.onerror?.(event);
+      for (const [kind, listener] of this.heard) this.source.addEventListener(kind, listener);
+    }
+    addEventListener(kind, listener) { this.heard.push([kind, listener]); this.source.addEventListener(kind, listener); }
+    removeEventListener(kind, listener) {
+      this.heard = this.heard.filter((entry) => entry[0] !== kind || entry[1] !== listener);
+      this.source.removeEventListener(kind, listener);
+    }
+    close() { document.removeEventListener("visibilitychange", this.turn); this.source.close(); }
+    get readyState() { return this.source.readyState; }
+  }
+  if (window.htmx) window.htmx.createEventSource = (url) => new Stream(url);
+
   // One click, one request: a form sent a moment ago is not sent again.
   document.addEventListener("submit", (event) => {
     const form = event.target;

@@ -105,6 +105,28 @@ def test_curves_catch_up_after_a_lost_connection(server, signed_in, context):
     expect(page.locator("[data-lost]")).to_be_hidden(timeout=20_000)
 
 
+SEEN = "(is) => { Object.defineProperty(document, 'hidden', {get: () => !is, configurable: true}); " \
+       "document.dispatchEvent(new Event('visibilitychange')); }"
+
+
+def test_a_page_nobody_sees_holds_no_stream(server, signed_in):
+    ready()
+    run = scenes.train(12, steps=24)
+    page, streams = signed_in(), []
+    page.on("request", lambda request: streams.append(request.url) if "/changes/" in request.url else None)
+    page.on("requestfailed", lambda request: streams.remove(request.url) if "/changes/" in request.url else None)
+    page.goto(f"{server}/runs/{run.pk}")
+    expect(page.locator('[data-names^="loss"]')).to_have_attribute("data-points", "13")
+    assert len(streams) == 1
+    page.evaluate(SEEN, False)
+    page.wait_for_timeout(300)
+    assert streams == []
+    make.tell_job(run.attempt, {"type": "metrics", "step": 13, "values": {"loss": 0.4}})
+    page.evaluate(SEEN, True)
+    expect(page.locator('[data-names^="loss"]')).to_have_attribute("data-points", "14")
+    assert len(streams) == 1
+
+
 def test_cancelling_asks_first(server, signed_in):
     ready()
     run = scenes.submit(steps=24)
