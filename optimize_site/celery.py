@@ -6,7 +6,7 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "optimize_site.settings")
 
-RECONCILE_SECONDS = 3.0
+RECONCILE_SECONDS = 5.0
 
 app = Celery("optimize")
 app.config_from_object("django.conf:settings", namespace="CELERY")
