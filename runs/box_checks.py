@@ -119,9 +119,11 @@ def check_envelope(config: Mapping[str, Any], execution: Mapping[str, Any], fact
                    method: str) -> tuple[list[Problem], Warnings]:
     """Whether a measurement covers the run: a warning where the catalog is advisory, a refusal where it is strict."""
     base = facts.base_model
-    if base is None or base.entry.serving_only \
-            or any(_covers(envelope, config, execution, method) for envelope in base.entry.envelopes):
+    if base is None or base.entry.serving_only:
         return [], []
+    covering = [envelope for envelope in base.entry.envelopes if _covers(envelope, config, execution, method)]
+    if covering:
+        return [], _warn_of_memory(covering, execution, facts)
     detail = (f"{base.entry.repository} has not been measured with {method} on {execution['gpus']} × "
               f"{execution['deviceProfile']} at a maxSeqLength of {config['maxSeqLength']} and "
               f"{config['model']['precision']}")
@@ -129,6 +131,16 @@ def check_envelope(config: Mapping[str, Any], execution: Mapping[str, Any], fact
         return [], [{"code": "unmeasured_envelope", "message": f"{detail}; the run may run out of device memory."}]
     return [Problem("baseModel", "unmeasured_envelope", f"{detail}, and this box admits measured runs only.",
                     _measured(base))], []
+
+
+def _warn_of_memory(covering: list[Envelope], execution: Mapping[str, Any], facts: Facts) -> Warnings:
+    """Where every measurement took more host memory than the node has."""
+    device = facts.device(execution["deviceProfile"])
+    needed = min(envelope.host_memory_gib or 0 for envelope in covering)
+    if device is None or device.host_memory_gib is None or needed <= device.host_memory_gib:
+        return []
+    return [{"code": "memory_below_measurement", "message": f"Such a run was measured to take {needed:g} GiB of host "
+             f"memory, and the node has {device.host_memory_gib:.1f}; it may run out."}]
 
 
 def _covers(envelope: Envelope, config: Mapping[str, Any], execution: Mapping[str, Any], method: str) -> bool:

@@ -426,6 +426,13 @@ def test_a_measurement_covers_what_it_measured_and_no_more(change):
     assert [warning["code"] for warning in resolved(facts=facts).warnings] == ["unmeasured_envelope"]
 
 
+def test_a_box_with_less_memory_than_the_measurement_took_is_warned():
+    facts = make_facts(entry=make_entry(envelopes=[measured(host_memory_gib=24.5)]))
+    assert [warning["code"] for warning in resolved(facts=facts).warnings] == ["memory_below_measurement"]
+    enough = make_facts(entry=make_entry(envelopes=[measured(host_memory_gib=24.0)]))
+    assert resolved(facts=enough).warnings == ()
+
+
 def test_a_strict_box_refuses_what_was_not_measured():
     facts = make_facts(entry=make_entry(envelopes=[measured(max_seq_length=1024)]), strict_envelopes=True)
     problem = only_problem(facts=facts)
