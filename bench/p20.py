@@ -33,6 +33,10 @@ def main(argv: list[str]) -> int:
         for stepper in steppers:
             stepper.step()
         interleave(ours, theirs, options.repeats)
+        cpu = [sum(reply["cpu"] for reply in stepper.replies[1:]) for stepper in steppers]
+        print(
+            f"  processor time {cpu[0]:.1f} s against {cpu[1]:.1f} s: {cpu[1] / cpu[0]:.2f} times the tokens a second of it"
+        )
         same = steppers[0].replies[0]["answers"] == steppers[1].replies[0]["answers"]
         print(f"  answers of the first turn are {'the same' if same else 'not all the same'}")
         return judge("P20", ours, theirs, limit=LIMIT, load=load, max_load=options.max_load, more=True)

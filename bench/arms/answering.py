@@ -33,10 +33,10 @@ def main(settings: dict) -> None:
         gate.await_word()
         start = turn * settings["count"] % len(prompts)
         part = (prompts + prompts)[start : start + settings["count"]]
-        started = time.perf_counter()
+        started, processor = time.perf_counter(), time.process_time()
         answers = answer(model, part, settings["tokens"], tokenizer.pad_token_id)
-        elapsed = time.perf_counter() - started
-        gate.reply(tokens_per_second=sum(map(len, answers)) / elapsed, answers=answers)
+        elapsed, cpu = time.perf_counter() - started, time.process_time() - processor
+        gate.reply(tokens_per_second=sum(map(len, answers)) / elapsed, cpu=cpu, answers=answers)
 
 
 def adapted(base: Path):
