@@ -19,6 +19,7 @@ from gpu_worker.kinds import KINDS, row_of
 from gpu_worker.launch import start_job
 from optimize_site.kernel import events as bell
 from optimize_site.kernel.catalog import load_catalog
+from optimize_site.kernel.conf import setting
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.work import Ending, Outcome, attempt_folder
 
@@ -105,6 +106,7 @@ class Driver:
         body = self.kind.plan(row_of(self.attempt.holder_kind, self.attempt.holder_id), self.attempt)
         subject = {"kind": self.attempt.holder_kind, "id": self.attempt.holder_id}
         where = {"kind": "cuda", "uuids": [device.uuid]} if device.kind == "gpu" else {"kind": "cpu", "uuids": []}
+        body = dict(body) | {"unwatched_seconds": float(setting("trainer.jobs.unwatched-seconds"))}
         return plans.complete(body, attempt=self.attempt.pk, subject=subject, threads=_threads(device), device=where)
 
     def _environment(self) -> dict[str, str]:

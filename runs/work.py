@@ -53,7 +53,8 @@ class RunWork:
         return sft_body(
             base_model=_base_model_part(row), dataset=_rows_part(row, "dataset"),
             validation=_rows_part(row, "validationDataset") if row.references.get("validationDataset") else None,
-            config=row.config, execution=row.execution, resume=resume, is_first_attempt=attempt.number == 1)
+            config=row.config, execution=row.execution, resume=resume, is_first_attempt=attempt.number == 1,
+            strict=bool(setting("trainer.jobs.strict-compute")))
 
     def on_event(self, row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
         handle = HANDLERS.get(event["type"])

@@ -66,6 +66,7 @@ def body(**changes) -> dict:
         "execution": {},
         "resume": None,
         "is_first_attempt": True,
+        "strict": False,
     }
     return sft_body(**stated) | changes
 

@@ -349,7 +349,8 @@ class Run:
             raise JobFailure(
                 "reference_check_failed",
                 f"The first loss is {ours} and plain TRL computes {plain}: {value:.2g} apart, allowed is {bound:.2g}.",
-                hint="Run it again with execution.strict set, which computes the plain way.",
+                hint="Set trainer.jobs.strict-compute = true in the box's settings.toml, which computes the plain "
+                "way, and start it again.",
             )
         if value > bound:
             self.job.events.emit(
