@@ -26,7 +26,6 @@ CURVES = (
     {"title": "Learning rate", "term": "learning rate", "names": "learning_rate", "labels": "Learning rate"},
     {"title": "Gradient norm", "term": "gradient norm", "names": "grad_norm", "labels": "Gradient norm"},
     {"title": "Tokens a second", "term": "token", "names": "tokens_per_second", "labels": "Tokens a second"},
-    {"title": "Seconds an update", "term": "", "names": "step_seconds", "labels": "Seconds"},
     {"title": "Peak memory", "term": "", "names": "peak_memory_bytes", "labels": "Memory", "unit": "bytes"},
 )
 

@@ -25,6 +25,7 @@
     if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2).replace(/\.?0+e/, "e");
     return size >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4)));
   };
+  const bytes = (value) => value == null ? "—" : value >= 2 ** 30 ? `${Number((value / 2 ** 30).toPrecision(3))} GiB` : `${Math.round(value / 2 ** 20)} MiB`;
   const clock = (seconds) => seconds < 60 ? `${Math.round(seconds)}s` : seconds < 3600 ? `${Math.floor(seconds / 60)}m ${Math.round(seconds % 60)}s` : `${Math.floor(seconds / 3600)}h ${Math.round(seconds % 3600 / 60)}m`;
 
   // Smoothing is an exponential mean; off unless asked for, because it hides spikes.
@@ -65,6 +66,7 @@
   const options = (place, names, labels) => {
     const ink = resolved("--soft"), line = resolved("--line");
     const strokes = [resolved("--accent"), resolved("--warn")];
+    const say = place.dataset.unit === "bytes" ? bytes : short;
     const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui, sans-serif" };
     return {
       width: place.clientWidth, height: place.closest(".big") ? 270 : 190,
@@ -72,10 +74,10 @@
       scales: { x: { time: false } },
       legend: { live: true },
       axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => byTime() ? clock(tick) : Number.isInteger(tick) ? tick : "") },
-        { ...axis, size: 62, values: (_, ticks) => ticks.map(short) }],
+        { ...axis, size: place.dataset.unit ? 78 : 62, values: (_, ticks) => ticks.map(say) }],
       series: [{ label: "Update", value: (_, value) => value == null ? "—" : byTime() ? clock(value) : value },
         ...names.map((_, index) => ({
-          label: labels[index], stroke: strokes[index], width: 1.5, value: (_plot, value) => short(value),
+          label: labels[index], stroke: strokes[index], width: 1.5, value: (_plot, value) => say(value),
           points: { show: index > 0, size: 6, fill: strokes[index] }, dash: index > 0 ? [6, 4] : undefined,
         }))],
       plugins: [marksPlugin()],

@@ -75,6 +75,7 @@ def training_events(upto: int, total: int, *, seed: int = 1, began: float | None
             "loss": fall * (1 + noise.gauss(0, 0.09)), "learning_rate": rate,
             "grad_norm": abs(noise.gauss(0.9, 0.25)) + (3.1 if step == 61 else 0),
             "tokens_per_second": noise.gauss(812, 38), "step_seconds": abs(noise.gauss(2.4, 0.1)),
+            "peak_memory_bytes": 1_620_000_000 + min(step, 9) * 11_000_000,
             "epoch": step / 90, "tokens": step * 1650, "trained_tokens": step * 136}})
         if step % min(20, total // 3) == 0 or step == total:
             loss = fall + 0.08 + 0.0006 * step
