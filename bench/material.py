@@ -95,7 +95,7 @@ def sft_plan(
                 },
             },
             "model": {"precision": "BF16", "gradientCheckpointing": False, "attentionImplementation": "sdpa"},
-            "maxSeqLength": 512,
+            "maxSeqLength": 1024,
             "data": {"validationDataset": None, "truncation": "error", "packing": False, "shuffle": True},
             "loss": {
                 "assistantTurns": "last",

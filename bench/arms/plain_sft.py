@@ -30,7 +30,7 @@ class InOrder(SFTTrainer):
 def main(settings: dict) -> None:
     torch.set_num_threads(settings["threads"])
     tokenizer = load_tokenizer(Path(settings["base"]))
-    reading = Reading(Policy(), 512, "error")
+    reading = Reading(Policy(), 1024, "error")
     rows = read_tokens([Path(settings["rows"])], ChatTemplate(tokenizer), reading, lambda _done: None)
     order = epoch_order(len(rows), seed=42, epoch=0, shuffle=True)
     pairs = [rows.row(index) for index in order]
