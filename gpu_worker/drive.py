@@ -194,12 +194,13 @@ class Driver:
 
 
 def _threads(device: Device) -> int:
-    """The threads of one job on such a device: what the catalog states, else the box's cores shared by its slots.
+    """The threads of one job on such a device: what the catalog states, else one for each core of the box.
 
-    Fixed whatever runs beside, so that a job's bytes do not depend on it and two jobs do not fight for cores.
+    Fixed whatever runs beside, so that a job's bytes do not depend on it. Two jobs share the cores without a fight,
+    because their threads sleep at a barrier (see launch.job_environment).
     """
     known = load_catalog().devices.get(device.profile)
-    return (known.threads if known else 0) or max(1, (os.cpu_count() or 1) // device.slots)
+    return (known.threads if known else 0) or os.cpu_count() or 1
 
 
 def read_ending(folder: Path) -> Ending:
