@@ -2,7 +2,11 @@
 
 import os
 
-from django.core.wsgi import get_wsgi_application
+import django
+from django.apps import apps
+from django.core.handlers.wsgi import WSGIHandler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "optimize_site.settings")
-application = get_wsgi_application()
+if not apps.ready:  # a command has set Django up, and chosen where its log goes; doing it again would undo that
+    django.setup(set_prefix=False)
+application = WSGIHandler()

@@ -99,3 +99,10 @@ def test_one_usage_error_is_one_sentence_and_status_2(capsys):
 def test_jq_and_fields_narrow_the_json(capsys):
     assert ask(info, ["--jq", ".backend"], capsys)[1] == "local\n"
     assert json.loads(ask(info, ["--json", "backend"], capsys)[1]) == {"backend": "local"}
+
+
+def test_what_the_box_logs_while_a_command_runs_goes_to_its_file_not_between_its_lines(tmp_path, capsys):
+    status, _, err = ask(tokens, ["revoke", "nobody-s"], capsys)
+    assert status == 4
+    assert "{" not in err
+    assert (tmp_path / "logs" / "commands.log").exists()
