@@ -158,9 +158,9 @@ class Failure(Event, tag="failure", frozen=True, kw_only=True):
 
 
 class Stopped(Event, tag="stopped", frozen=True, kw_only=True):
-    """The job left because it was asked to, was fenced, or nobody watched it."""
+    """The job left because it was asked to, or because nobody watched it."""
 
-    reason: Literal["stop", "pause", "fenced", "unwatched"]
+    reason: Literal["stop", "pause", "unwatched"]
     step: int | None = None
 
 

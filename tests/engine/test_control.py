@@ -29,13 +29,17 @@ def test_a_watched_job_goes_on_and_leaves_when_told(tmp_path):
     assert control.reason_to_leave() == "stop"
 
 
-def test_a_job_whose_lease_was_given_away_leaves(tmp_path):
+def test_a_job_that_another_worker_adopted_goes_on_and_hears_only_that_one(tmp_path):
     path = tmp_path / "control.json"
     control = Control(path)
     write(path, token=1)
     assert control.reason_to_leave() is None
     write(path, token=2)
-    assert control.reason_to_leave() == "fenced"
+    assert control.reason_to_leave() is None
+    write(path, token=1, stop=True)
+    assert control.reason_to_leave() is None
+    write(path, token=2, stop=True)
+    assert control.reason_to_leave() == "stop"
 
 
 def test_a_job_that_nobody_watches_leaves(tmp_path):

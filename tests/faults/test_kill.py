@@ -11,6 +11,7 @@ from tests.e2e.conftest import Box, scratch_home, wait_until  # noqa: F401 - the
 from tests.e2e.tiny_box import adapter_hash, add_tiny_model, ask, descriptor, make_material, prepare
 
 STEPS = 150
+LONG = 600
 SERVICES = ["postgres", "valkey", "web", "control", "device/cpu/0"]
 
 
@@ -32,10 +33,10 @@ def undisturbed(box):
     return adapter_hash(box, finish(box, start(box)))
 
 
-def start(box):
+def start(box, steps=STEPS):
     path = box.home / "fault-run.json"
     import json
-    path.write_text(json.dumps(descriptor(max_steps=STEPS, save_every=20)))
+    path.write_text(json.dumps(descriptor(max_steps=steps, save_every=20)))
     return ask(box, "runs", "start", "-f", str(path))["runId"]
 
 
@@ -93,6 +94,23 @@ def test_killing_a_service_costs_nothing(box, undisturbed, name):
     run = finish(box, run_id)
     assert len(run["attempts"]) == 1
     assert_same(box, run, undisturbed)
+
+
+@pytest.mark.requirement("R016")
+def test_killing_every_device_worker_leaves_the_job_to_the_next_ones(box):
+    run_id = start(box, steps=LONG)
+    train_past(box, run_id, 30)
+    job = job_pid(box, run_id)
+    for name in ("device/cpu/0", "device/cpu/1"):
+        os.kill(box.process(name).pid, signal.SIGKILL)
+    time.sleep(0.5)
+    wait_until(box.is_ready, 90, "the box's recovery")
+    seen = ask(box, "runs", "get", run_id)["observedStep"]
+    train_past(box, run_id, seen + 30)
+    assert ask(box, "runs", "get", run_id)["phase"] == "TRAINING", "the run ended before its workers were back"
+    assert job_pid(box, run_id) == job
+    run = finish(box, run_id)
+    assert len(run["attempts"]) == 1
 
 
 @pytest.mark.requirement("R016")

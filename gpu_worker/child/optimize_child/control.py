@@ -11,17 +11,20 @@ UNWATCHED_SECONDS = 600
 
 
 class Control:
-    """Watches the control file of one attempt. The first token it reads is the lease this job works under."""
+    """Watches the control file of one attempt.
+
+    A worker that adopts the job writes a higher token. From then on only that worker is heard: the one it replaced
+    may not know yet, and the job goes on under the new one.
+    """
 
     def __init__(self, path: Path, *, unwatched_seconds: float = UNWATCHED_SECONDS) -> None:
         self._path = path
         self._unwatched_seconds = unwatched_seconds
         self._stamp: tuple[int, int] | None = None
         self._body: dict[str, Any] = {}
-        self._token: int | None = None
 
     def reason_to_leave(self) -> str | None:
-        """`stop`, `pause`, `fenced`, `unwatched`, or None. A job without a control file is run by hand: None."""
+        """`stop`, `pause`, `unwatched`, or None. A job without a control file is run by hand: None."""
         try:
             stat = self._path.stat()
         except FileNotFoundError:
@@ -37,13 +40,11 @@ class Control:
             body = json.loads(self._path.read_bytes())
         except (FileNotFoundError, json.JSONDecodeError):
             return
-        self._body, self._stamp = body, stamp
-        if self._token is None:
-            self._token = body.get("token")
+        self._stamp = stamp
+        if body.get("token", 0) >= self._body.get("token", 0):
+            self._body = body
 
     def _asked(self) -> str | None:
-        if self._token is not None and self._body.get("token") != self._token:
-            return "fenced"
         if self._body.get("stop"):
             return "stop"
         return "pause" if self._body.get("pause") else None
