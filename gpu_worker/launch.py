@@ -16,7 +16,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHILD_ROOT = REPOSITORY / "gpu_worker" / "child"
-SOCKET_NAME = "zygote.sock"
+SOCKET_NAME, CLAIM_NAME = "zygote.sock", "zygote.pid"
 ANSWER_SECONDS = 5.0
 
 # Kept so that ended children are reaped and none is reported as abandoned.
@@ -94,8 +94,7 @@ def read_processes(attempt_dir: Path) -> dict[str, dict[str, int]]:
 def start_zygote(folder: Path) -> None:
     """Begin a prepared process unless one is alive or another worker is beginning one. It takes seconds to be ready."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    claim = folder / "zygote.pid"
-    if _claimed(claim):
+    if zygote_process(folder):
         return
     with (folder / "zygote.log").open("ab") as log:
         process = subprocess.Popen(
@@ -108,11 +107,20 @@ def start_zygote(folder: Path) -> None:
             start_new_session=True,
         )
     _children.append(process)
-    claim.write_text(f"{process.pid} {process_started(process.pid)}")
+    (folder / CLAIM_NAME).write_text(f"{process.pid} {process_started(process.pid)}")
+
+
+def zygote_process(folder: Path) -> tuple[int, int] | None:
+    """The prepared process, ready or still importing: its pid and start; None where none runs."""
+    try:
+        pid, started = (int(word) for word in (folder / CLAIM_NAME).read_text().split())
+    except (FileNotFoundError, ValueError):
+        return None
+    return (pid, started) if is_running(pid, started) else None
 
 
 def retire_zygote(folder: Path) -> None:
-    """Ask the prepared process to leave, if there is one: the box goes down, or the code has changed."""
+    """Ask the prepared process to leave, if there is one: the code has changed."""
     with suppress(OSError, ValueError):
         _ask(folder, {"retire": True})
 
@@ -181,14 +189,6 @@ def _stat(pid: int) -> list[str] | None:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-
-
-def _claimed(claim: Path) -> bool:
-    try:
-        pid, started = claim.read_text().split()
-        return is_running(int(pid), int(started))
-    except (FileNotFoundError, ValueError):
-        return False
 
 
 def _ask(folder: Path, request: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gpu_worker.launch import zygote_process
 from optimize_site.appliance.adoption import Nursery
 from optimize_site.appliance.console import Console
 from optimize_site.appliance.documents import read_document, write_document
@@ -162,12 +163,18 @@ class Supervisor:
         if any(unit.is_running() for unit in workers):
             self._console.say("Stopping; running jobs save first (a second signal leaves them to be adopted).")
         self._stop(workers)
+        self._end_prepared()
         servers = [unit for unit in self._units if unit.service.name in SERVERS]
         self._stop([unit for unit in self._units if unit not in workers and unit not in servers])
         for unit in reversed(servers):
             self._stop([unit])
         self.phase = "stopped"
         self.write_status()
+
+    def _end_prepared(self) -> None:
+        """The process that the workers fork jobs from would wait for the next job; the jobs themselves go on."""
+        if found := zygote_process(self._places.run):
+            Identity(*found).end(seconds=5)
 
     def _stop(self, units: list[Unit]) -> None:
         requests = self._requests

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_worker.launch import start_zygote, zygote_process
 from optimize_site.appliance.places import CHECKOUT
 from optimize_site.appliance.processes import Identity
 from tests.e2e.conftest import Box, wait_until
@@ -91,6 +92,9 @@ def test_a_killed_supervisor_leaves_no_service_and_the_next_up_works(box: Box) -
 
 def test_down_stops_everything_and_says_so_when_there_is_nothing_to_stop(box: Box) -> None:
     everything = [box.process(name) for name in ["supervisor", *SERVICES]]
+    start_zygote(box.home / "run")
+    everything.append(Identity(*zygote_process(box.home / "run") or (0, 0)))
+    assert everything[-1].is_alive()
     box.down()
     assert not any(process.is_alive() for process in everything)
     assert json.loads(box.run("status", "-o", "json").stdout)["state"] == "down"
