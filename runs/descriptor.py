@@ -15,9 +15,11 @@ from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 from optimize_site.kernel.errors import Problem
+from optimize_site.kernel.text import is_unusable
 from runs.wording import arms_of, describe_kind, fields_of, is_list, part_of, problem_of, shown_path
 
 MAX_INT = 2**31 - 1
+MAX_PROBLEMS = 100
 SUPERVISED, REINFORCEMENT = frozenset({"sft", "dpo"}), frozenset({"grpo", "gspo"})
 
 Count = Annotated[int, Field(ge=0, le=MAX_INT)]
@@ -286,24 +288,39 @@ def parse_descriptor(document: Any) -> Parsed:
                           "Start with `kind: run`, `workload` and `config`.")
         return Parsed(RunDescriptor(), (problem,), ())
     remaining = deepcopy(dict(document))
-    problems = list(_unstorable(remaining))
+    unstorable = list(_unstorable(remaining))
+    problems = [_unusable(path) for path in unstorable]
+    for path in unstorable:
+        _drop(remaining, path)
     while True:
         try:
-            return Parsed(RunDescriptor.model_validate(remaining), tuple(problems), tuple(_stated(remaining)))
+            return Parsed(RunDescriptor.model_validate(remaining), _told(problems), tuple(_stated(remaining)))
         except ValidationError as error:
             found = error.errors(include_url=False)
-        problems += [problem_of(item, RunDescriptor) for item in found]
+        problems += [problem_of(item, RunDescriptor) for item in found[:MAX_PROBLEMS + 1]]
         dropped = [_drop(remaining, item["loc"]) for item in found]
         if not any(dropped):
-            return Parsed(RunDescriptor(), tuple(problems), ())
+            return Parsed(RunDescriptor(), _told(problems), ())
 
 
-def _unstorable(node: Any, path: tuple[Any, ...] = ()) -> Iterator[Problem]:
-    """Texts that no database keeps: with a NUL, or half of a surrogate pair."""
+def _told(problems: list[Problem]) -> tuple[Problem, ...]:
+    if len(problems) <= MAX_PROBLEMS:
+        return tuple(problems)
+    more = Problem("", "more_problems", f"There are more problems than these {MAX_PROBLEMS}.",
+                   "Mend these, and check it again.")
+    return (*problems[:MAX_PROBLEMS], more)
+
+
+def _unusable(path: tuple[Any, ...]) -> Problem:
+    return Problem(shown_path(path), "unusable_text", f"{shown_path(path)} holds a character that is no text.",
+                   "Take out NUL characters and unpaired surrogates.")
+
+
+def _unstorable(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where texts are that no database keeps."""
     if isinstance(node, str):
-        if "\0" in node or any("\ud800" <= character <= "\udfff" for character in node):
-            yield Problem(shown_path(path), "unusable_text", f"{shown_path(path)} holds a character that is no text.",
-                          "Take out NUL characters and unpaired surrogates.")
+        if is_unusable(node):
+            yield path
     elif isinstance(node, Mapping):
         for key, value in node.items():
             yield from _unstorable(value, (*path, key))

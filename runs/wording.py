@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from optimize_site.kernel.errors import Problem
 
 HYPERPARAMETER_GROUPS = ("lora", "optimizer", "scheduler", "training")
+SHOWN_DIGITS = 40
 FieldPath = tuple[str, ...]
 Model = type[BaseModel]
 
@@ -74,10 +75,10 @@ def problem_of(item: Any, root: Model) -> Problem:
     if kind == "literal_error":
         return _unknown_value(path, name, value, _choices(item["loc"], root))
     if kind == "greater_than_equal" and context["ge"] == 0:
-        return Problem(path, "negative_number", f"{name} is {value}; it must not be negative.",
+        return Problem(path, "negative_number", f"{name} is {clipped(value)}; it must not be negative.",
                        "Leave it out to take the default.")
     if kind in {"greater_than_equal", "less_than", "less_than_equal"}:
-        return Problem(path, "out_of_range", f"{name} is {value}; it must be {_bound(kind, context)}.")
+        return Problem(path, "out_of_range", f"{name} is {clipped(value)}; it must be {_bound(kind, context)}.")
     if kind in {"string_too_long", "too_long", "string_too_short"}:
         return Problem(path, "wrong_length", f"{name} has {len(value)} characters or items; "
                        f"{_length_bound(kind, context)}.")
@@ -99,6 +100,12 @@ def _length_bound(kind: str, context: Mapping[str, Any]) -> str:
     return f"it may have at most {context['max_length']}"
 
 
+def clipped(number: float) -> str:
+    """A number short enough for a sentence."""
+    written = str(number)
+    return written if len(written) <= SHOWN_DIGITS else written[:SHOWN_DIGITS] + "…"
+
+
 def describe_kind(value: Any) -> str:
     """A value as a sentence calls it."""
     if value is None:
@@ -108,7 +115,7 @@ def describe_kind(value: Any) -> str:
     if isinstance(value, str):
         return f"the text {value[:60]!r}"
     if isinstance(value, int | float):
-        return f"the number {value}"
+        return f"the number {clipped(value)}"
     if isinstance(value, Mapping):
         return "an object"
     return "a list" if isinstance(value, list) else f"a {type(value).__name__}"

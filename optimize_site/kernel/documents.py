@@ -1,17 +1,43 @@
-"""Reads a document a person wrote: JSON or YAML, strictly. A key written twice is an error, not a choice."""
+"""Reads a document a person wrote: JSON or YAML, strictly. A key written twice is an error, not a choice.
+
+What a document of the longest allowed length costs is seconds, whatever it holds: nothing here may take longer than in
+proportion to it.
+"""
 
 import json
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, NoReturn
 
 import yaml
 
-from optimize_site.kernel.errors import InvalidInput
+from optimize_site.kernel.errors import InvalidInput, TooLarge
+
+MAX_CHARACTERS = 512 * 1024
+MAX_DEPTH = 100
+TAGS = ("null", "bool", "int", "float", "str", "seq", "map")
 
 
 def parse_document(text: str, *, name: str = "The document") -> Any:
-    """The value of a JSON or YAML text. Raises InvalidInput saying where it cannot be read."""
+    """The value of a JSON or YAML text. Raises InvalidInput saying where it cannot be read, TooLarge."""
+    if len(text) > MAX_CHARACTERS:
+        raise TooLarge(f"{name} has {len(text)} characters; this box reads at most {MAX_CHARACTERS}.")
+    value = _parse_json_or_yaml(text, name)
+    if _is_deep(value):
+        raise _malformed(f"{name} is nested too deep.")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether the value nests deeper than what walks over it afterwards can follow."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [item for holder in level if isinstance(holder, dict | list)
+                 for item in (holder.values() if isinstance(holder, dict) else holder)]
+    return bool(level)
+
+
+def _parse_json_or_yaml(text: str, name: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -21,33 +47,56 @@ def parse_document(text: str, *, name: str = "The document") -> Any:
         raise _malformed(f"{name} is nested too deep.") from error
     except ValueError as error:
         raise _malformed(f"{name} holds a number that is too long.") from error
+    return _parse_yaml(text, name)
+
+
+def _parse_yaml(text: str, name: str) -> Any:
     try:
         return yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except yaml.YAMLError as error:
         raise _malformed(f"{name} is neither JSON nor YAML: {_first_line(error)}.") from error
+    except RecursionError as error:
+        raise _malformed(f"{name} is nested too deep.") from error
+    except ValueError as error:
+        raise _malformed(f"{name} holds a number that is too long.") from error
 
 
 class Loader(yaml.SafeLoader):
-    """YAML whose numbers are those of its newest version: `1e-4` is a number, `on` is a text, dates are texts.
+    """YAML that says what JSON can say, its numbers those of YAML's newest version: `1e-4` is a number, `on` is a text.
 
-    An alias is refused: a few lines of them can stand for more data than there is memory.
+    Keys are texts. Dates are texts, and no tag makes anything else. An alias is refused: a few lines of them can stand
+    for more data than there is memory.
     """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(None, None, "an alias (*) cannot be used here",
-                                                    self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+            raise _refused("an alias (*) cannot be used here", self.peek_event())  # type: ignore[no-untyped-call]
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[no-untyped-call]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is written twice",
-                                                        node.start_mark)
+        keys = [self._key(key) for key, _ in node.value]
+        twice = _first_twice(keys)
+        if twice is not None:
+            raise _refused(f"the key {twice!r} is written twice", node)
         return super().construct_mapping(node, deep)
 
+    def _key(self, node: yaml.Node) -> str:
+        key = self.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+        if not isinstance(key, str):
+            raise _refused("a key is a text; write this one in quotes", node)
+        return key
 
+    def refuse_tag(self, node: yaml.Node) -> NoReturn:
+        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+        raise _refused(f"the tag {tag} cannot be used here", node)
+
+
+def _refused(sentence: str, where: Any) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, sentence, where.start_mark)  # type: ignore[no-untyped-call]
+
+
+Loader.yaml_constructors = {f"tag:yaml.org,2002:{name}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{name}"]
+                            for name in TAGS} | {None: Loader.refuse_tag}
 Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in {
         "tag:yaml.org,2002:float", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int"}]
@@ -62,12 +111,19 @@ Loader.add_implicit_resolver("tag:yaml.org,2002:float",
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+    twice = _first_twice(name for name, _ in pairs)
+    if twice is not None:
         raise _malformed(f"The key {twice!r} is written twice.")
-    return found
+    return dict(pairs)
+
+
+def _first_twice(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _refuse_constant(name: str) -> NoReturn:

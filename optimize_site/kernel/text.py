@@ -1,9 +1,15 @@
-"""Text from outside, made safe to print: no terminal escapes, no control characters, no reordering marks."""
+"""Text from outside: what can be kept of it, and what is safe to print of it."""
 
 import re
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+UNUSABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def is_unusable(text: str) -> bool:
+    """Whether no database keeps the text: it holds a NUL, or half of a surrogate pair."""
+    return UNUSABLE.search(text) is not None
 
 
 def plain(text: str) -> str:

@@ -1,14 +1,15 @@
 """Reading a run descriptor: strict, every problem at once, each named as the person wrote it."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimize_site.kernel.documents import parse_document
-from optimize_site.kernel.errors import InvalidInput
-from runs.descriptor import parse_descriptor, reference_rows
+from optimize_site.kernel.documents import MAX_CHARACTERS, parse_document
+from optimize_site.kernel.errors import InvalidInput, TooLarge
+from runs.descriptor import MAX_PROBLEMS, parse_descriptor, reference_rows
 from tests.unit.resolving import document
 
 SEED_EXAMPLE = {
@@ -64,11 +65,34 @@ def test_json_and_yaml_spell_the_same_descriptor():
 
 @pytest.mark.parametrize("text", ['{"kind": "run", "kind": "run"}', "kind: run\nkind: run", '{"a": NaN}', '{"a": 1',
                                   "a: [1", "[" * 100_000, "a: &x [1]\nb: *x", "a: !!python/object:os.system x",
-                                  "9" * 5000])
+                                  "9" * 5000, "a: " + "9" * 5000, "a: !!binary aGk=", "a: !!set {b}", "1: a", "~: a",
+                                  "? [a]\n: b", '{"a":' * 500 + "1" + "}" * 500, "[" * 400 + "]" * 400])
 def test_a_document_that_cannot_be_read_one_way_is_refused(text):
     with pytest.raises(InvalidInput) as info:
         parse_document(text)
     assert info.value.code == "malformed_document"
+
+
+def test_a_document_longer_than_any_descriptor_is_refused_before_it_is_read():
+    with pytest.raises(TooLarge):
+        parse_document("# " + "x" * MAX_CHARACTERS)
+
+
+@pytest.mark.parametrize("text", ["\n".join(f"k{n}: 1" for n in range(20_000)),
+                                  "{" + ",".join(f'"k{n}": 1' for n in range(40_000)) + "}"])
+def test_a_long_document_takes_no_longer_than_in_proportion(text):
+    began = time.process_time()
+    problems = parse_descriptor(parse_document(text)).problems
+    assert time.process_time() - began < 15
+    assert len(problems) == MAX_PROBLEMS + 1
+    assert problems[-1].code == "more_problems"
+
+
+def test_a_key_written_twice_at_the_end_of_many_is_found_at_once():
+    began = time.process_time()
+    with pytest.raises(InvalidInput, match="k29999"):
+        parse_document("{" + ",".join(f'"k{n}": 1' for n in range(30_000)) + ', "k29999": 2}')
+    assert time.process_time() - began < 5
 
 
 def test_yaml_words_and_dates_stay_what_was_written():
@@ -171,6 +195,17 @@ def test_what_is_no_object_is_refused(body):
 
 def test_a_nul_in_a_text_is_refused():
     assert codes_of({}, description="a\0b") == {"description": "unusable_text"}
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+def test_a_text_that_cannot_be_kept_is_one_problem_and_is_not_looked_up(text):
+    parsed = parse_descriptor(document(workload=text))
+    assert [(problem.path, problem.code) for problem in parsed.problems] == [("workload", "unusable_text")]
+    assert parsed.descriptor.workload is None
+
+
+def test_a_number_of_many_digits_is_shown_short():
+    assert len(problems_of(document({"maxSeqLength": 10**400}))["config.maxSeqLength"].message) < 120
 
 
 def test_the_paths_that_were_written_are_kept_and_a_null_counts_as_left_out():

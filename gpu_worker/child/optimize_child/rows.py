@@ -44,11 +44,11 @@ def read_row(line: bytes) -> dict[str, Any]:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    body = dict(pairs)
-    if len(body) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise LineRefused(Problem("", "duplicate_key", f'The key "{twice}" appears twice in one object.'))
+    body: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in body:
+            raise LineRefused(Problem("", "duplicate_key", f'The key "{name}" appears twice in one object.'))
+        body[name] = value
     return body
 
 
