@@ -65,6 +65,8 @@ def add_tiny_model(box: Box, material: Path) -> None:
     (catalogs / "base_models.toml").write_text(
         f'["{TINY}"]\nsource = {{ kind = "folder", path = "{material / "tiny"}" }}\nengines = {{ trl = ["sft"] }}\n'
     )
+    # A model this small is quickest on one thread.
+    (catalogs / "devices.toml").write_text("[cpu]\nthreads = 1\n")
 
 
 def ask(box: Box, *words: str, timeout: float = 240) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.conftest import Box, scratch_home, wait_until  # noqa: F401 - the fixture is used by name
 from tests.e2e.tiny_box import adapter_hash, add_tiny_model, ask, descriptor, make_material, prepare
 
-STEPS = 150
+STEPS = 240
 LONG = 600
 SERVICES = ["postgres", "valkey", "web", "control", "device/cpu/0"]
 
