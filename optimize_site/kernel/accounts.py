@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -25,20 +25,34 @@ def find_user(username: str) -> User:
     return user
 
 
+def _own_or_any(username: str, actor: Actor) -> User:
+    """Somebody's own account, or to an admin anybody's. Raises Forbidden (also where there is none), NotFound."""
+    if actor.user_id is None or not User.objects.filter(username=username, pk=actor.user_id).exists():
+        actor.require("admin")
+    return find_user(username)
+
+
 @transaction.atomic
 def create_user(username: str, role: str, *, password: str = "", actor: Actor) -> tuple[User, str]:
     """A new account, and its password (made where none was given), which is shown once."""
     actor.require("admin")
     check_role(role)
-    if not username or len(username) > 150 or not username.isprintable() or "/" in username:
-        raise InvalidInput(f"{username!r} cannot be a user name.", code="invalid_name")
-    if User.objects.filter(username=username).exists():
-        raise Conflict(f"There is a user {username!r} already.", code="name_taken")
+    _check_name(username, "a user", longest=150)
     password = password or secrets.token_urlsafe(12)
     user = User(username=username, role=role, is_staff=True, is_superuser=role == "admin")
-    set_password_of(user, password)
+    try:
+        set_password_of(user, password)
+    except IntegrityError as error:
+        raise Conflict(f"There is a user {username!r} already.", code="name_taken") from error
     events.record("user", username, "user.created", actor=actor, data={"role": role})
     return user, password
+
+
+def _check_name(name: str, whose: str, *, longest: int) -> None:
+    """A name is a part of addresses: raises InvalidInput where it could not be."""
+    if not name.strip() or len(name) > longest or not name.isprintable() or "/" in name:
+        raise InvalidInput(f"{name[:80]!r} cannot be {whose}'s name.", code="invalid_name",
+                           hint=f"A name is 1 to {longest} characters that can be seen, without a slash.")
 
 
 def set_password_of(user: User, password: str) -> None:
@@ -54,9 +68,7 @@ def set_password_of(user: User, password: str) -> None:
 @transaction.atomic
 def reset_password(username: str, *, password: str = "", actor: Actor) -> str:
     """A new password for somebody; gives it. Needs admin, or oneself."""
-    user = find_user(username)
-    if actor.user_id != user.pk:
-        actor.require("admin")
+    user = _own_or_any(username, actor)
     password = password or secrets.token_urlsafe(12)
     set_password_of(user, password)
     events.record("user", username, "user.password_reset", actor=actor)
@@ -104,9 +116,9 @@ def check_role(role: str) -> None:
 @transaction.atomic
 def issue_token(name: str, username: str, *, actor: Actor) -> tuple[Token, str]:
     """A new token for somebody, and its text, which is never shown again. Needs admin, or oneself."""
-    user = find_user(username)
-    if actor.user_id != user.pk:
-        actor.require("admin")
+    _check_name(name, "a token", longest=80)
+    # Two requests for one name take turns here.
+    user = User.objects.select_for_update().get(pk=_own_or_any(username, actor).pk)
     if Token.objects.filter(name=name, user=user, revoked_at=None).exists():
         raise Conflict(f"{username} has a token {name!r} already.", code="name_taken",
                        hint="Revoke it, or choose another name.")
@@ -119,12 +131,19 @@ def issue_token(name: str, username: str, *, actor: Actor) -> tuple[Token, str]:
 
 @transaction.atomic
 def revoke_token(shown: str, *, actor: Actor) -> Token:
-    """Revoke the live token with that name or visible beginning. Raises NotFound."""
-    token = Token.objects.filter(Q(shown=shown) | Q(name=shown), revoked_at=None).first()
-    if token is None:
+    """Revoke the live token with that name or visible beginning: one's own, or to an admin anybody's.
+
+    Raises NotFound, and Conflict where several people have a token of that name.
+    """
+    live = Token.objects.filter(Q(shown=shown) | Q(name=shown), revoked_at=None).select_related("user")
+    found = [token for token in live if actor.may("admin") or token.user_id == actor.user_id]
+    if not found:
         raise NotFound(f"There is no live token {shown!r}.", hint="`./optimize tokens list` shows them.")
-    if actor.user_id != token.user_id:
-        actor.require("admin")
+    if len(found) > 1:
+        whose = ", ".join(sorted(f"{token.shown}… of {token.user.username}" for token in found))
+        raise Conflict(f"{shown!r} means several tokens: {whose}.", hint="Name one by its visible beginning.",
+                       code="ambiguous_name")
+    token = found[0]
     Token.objects.filter(pk=token.pk).update(revoked_at=Now())
     events.record("token", str(token.pk), "token.revoked", actor=actor, data={"name": token.name})
     token.refresh_from_db()

@@ -1,6 +1,9 @@
 """Accounts, roles and tokens."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from django.db import connection
 
 from optimize_site.kernel import accounts
 from optimize_site.kernel.auth import LOCAL, Actor, actor_of_token
@@ -95,6 +98,51 @@ def test_somebody_else_s_token_needs_an_admin():
     make_user()
     with pytest.raises(Forbidden):
         accounts.issue_token("ci", "bob", actor=VIEWER)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b", "x" * 81, "a\0b", "a\u202eb"])
+def test_a_token_s_name_can_be_written_in_an_address(name):
+    make_user()
+    with pytest.raises(InvalidInput):
+        accounts.issue_token(name, "bob", actor=LOCAL)
+
+
+def test_a_name_that_several_people_gave_a_token_is_each_one_s_own_and_ambiguous_to_an_admin():
+    bob, carl = make_user(), make_user("carl")
+    for user in (bob, carl):
+        accounts.issue_token("laptop", user.username, actor=LOCAL)
+    with pytest.raises(Conflict):
+        accounts.revoke_token("laptop", actor=LOCAL)
+    assert accounts.revoke_token("laptop", actor=Actor("carl", "operator", carl.pk)).user == carl
+    with pytest.raises(NotFound):
+        accounts.revoke_token("laptop", actor=Actor("carl", "operator", carl.pk))
+    assert accounts.revoke_token("laptop", actor=LOCAL).user == bob
+
+
+def test_who_has_an_account_is_not_told_to_somebody_who_may_not_know():
+    for ask in (lambda: accounts.issue_token("ci", "nobody", actor=VIEWER),
+                lambda: accounts.reset_password("nobody", actor=VIEWER)):
+        with pytest.raises(Forbidden):
+            ask()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_at_once_make_one_user_and_one_token():
+    def together(make):
+        with ThreadPoolExecutor(4) as pool:
+            return [type(error).__name__ for error in pool.map(lambda _: outcome_of(make), range(4))]
+
+    assert sorted(together(make_user)) == ["Conflict"] * 3 + ["NoneType"]
+    assert sorted(together(lambda: accounts.issue_token("ci", "bob", actor=LOCAL))) == ["Conflict"] * 3 + ["NoneType"]
+
+
+def outcome_of(make):
+    try:
+        make()
+    except Conflict as error:
+        return error
+    finally:
+        connection.close()
 
 
 def test_a_user_who_does_not_exist_is_not_found():
