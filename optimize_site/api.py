@@ -1,13 +1,12 @@
 """Assembles the REST API under /v1 from the apps' routers, and turns every error into a problem document."""
 
-import json
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from typing import Any
 
 from django.db import DataError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
@@ -17,11 +16,12 @@ from optimize_site.kernel.errors import (
     Forbidden,
     InvalidInput,
     NotAuthenticated,
-    NotFound,
     OperationError,
     Problem,
     Unavailable,
 )
+from optimize_site.kernel.problems import problem
+from optimize_site.kernel.refusals import unkept
 
 ROUTERS = (
     ("/training", "optimize_site.kernel.box_api"),
@@ -55,12 +55,6 @@ def known_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
     return checked
 
 
-def problem(error: OperationError) -> HttpResponse:
-    """The response that says why an operation did not happen."""
-    return HttpResponse(json.dumps(error.document(), default=str), status=error.status,
-                        content_type="application/problem+json")
-
-
 api = NinjaAPI(title="Optimize", version="1", auth=AUTH, urls_namespace="v1", docs_url=None,
                openapi_url="/openapi.json", docs_decorator=known_only)
 
@@ -77,19 +71,13 @@ def without_database(request: HttpRequest, error: OperationalError) -> HttpRespo
 
 
 @api.exception_handler(DataError)
-def unkept(request: HttpRequest, error: DataError) -> HttpResponse:
-    return problem(InvalidInput("The request holds a value that the database cannot keep, such as the character U+0000 "
-                                "or a number beyond its range.", code="value_out_of_range"))
+def not_kept(request: HttpRequest, error: DataError) -> HttpResponse:
+    return problem(unkept())
 
 
 @api.exception_handler(AuthenticationError)
 def stranger(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
     return problem(NotAuthenticated(STRANGER, hint=STRANGER_HINT))
-
-
-@api.exception_handler(Http404)
-def absent(request: HttpRequest, error: Http404) -> HttpResponse:
-    return problem(NotFound("There is nothing at this address."))
 
 
 @api.exception_handler(HttpError)

@@ -1,24 +1,47 @@
 """What every API module shares: authentication, pages of a list, problem documents."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Schema
 from ninja.security import HttpBearer, SessionAuth
-from pydantic import ConfigDict
+from pydantic import ConfigDict, field_validator
+from pydantic_core import PydanticCustomError
 
 from optimize_site.kernel.auth import Actor, actor_of_token
 from optimize_site.kernel.errors import InvalidInput
+from optimize_site.kernel.text import is_unusable
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 100
+UNUSABLE = "this holds a character that is no text; take out NUL characters and unpaired surrogates"
 
 
 class Body(Schema):
-    """A request body: unknown fields are refused by name."""
+    """A request body: unknown fields are refused by name, and so are texts that no database keeps."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _usable(cls, value: Any) -> Any:
+        if any(is_unusable(text) for text in _texts(value)):
+            raise PydanticCustomError("unusable_text", UNUSABLE)
+        return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text inside a JSON value, keys too; however deep it nests."""
+    rest = [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            rest += [*item, *item.values()]
+        elif isinstance(item, list):
+            rest += item
 
 
 class TokenAuth(HttpBearer):

@@ -87,7 +87,7 @@ def _application() -> Any:
 
 def _environ(request: httpx.Request) -> dict[str, Any]:
     environ = {
-        "REQUEST_METHOD": request.method, "SCRIPT_NAME": "", "PATH_INFO": request.url.path,
+        "REQUEST_METHOD": request.method, "SCRIPT_NAME": "", "PATH_INFO": request.url.path.encode().decode("latin-1"),
         "QUERY_STRING": request.url.query.decode(), "SERVER_NAME": "localhost", "SERVER_PORT": "80",
         "SERVER_PROTOCOL": "HTTP/1.1", "wsgi.version": (1, 0), "wsgi.url_scheme": "http",
         "wsgi.input": _Body(request.stream), "wsgi.errors": None, "wsgi.multithread": False,

@@ -14,6 +14,7 @@ from markdown.treeprocessors import Treeprocessor
 
 FOLDER: Path = settings.BASE_DIR / "docs"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*(?:/[a-z0-9][a-z0-9-]*)*")
+LONGEST_NAME = 200
 SAFE_SCHEMES = {"", "http", "https", "mailto"}
 FIRST = ("index", "quickstart", "concepts")
 
@@ -75,8 +76,10 @@ def list_pages() -> list[Page]:
 
 def read_page(name: str) -> tuple[str, str] | None:
     """A page's title and HTML, or None where there is none of that name."""
+    if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
+        return None
     path = FOLDER / f"{name}.md"
-    if not NAME.fullmatch(name) or not path.is_file() or not path.resolve().is_relative_to(FOLDER.resolve()):
+    if not path.is_file() or not path.resolve().is_relative_to(FOLDER.resolve()):
         return None
     return _title(path), _html(path, path.stat().st_mtime_ns)
 

@@ -10,7 +10,7 @@ from typing import Any
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.text import plain
 
-LOG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+LOG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 TAIL_BYTES = 64 * 1024
 
 
@@ -42,9 +42,7 @@ def list_logs() -> list[LogFile]:
 def read_log(name: str) -> str | None:
     """The end of one log, printable; None where there is none of that name."""
     path = home() / "logs" / name
-    if not LOG_NAME.fullmatch(name) or not path.is_file():
-        return None
-    return tail(path)
+    return tail(path) if LOG_NAME.fullmatch(name) and path.is_file() else None
 
 
 def tail(path: Path, limit: int = TAIL_BYTES) -> str:

@@ -1,0 +1,78 @@
+"""Requests that no person sends: each is met with a refusal in the form its sender reads."""
+
+import json
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from optimize_site.kernel import accounts, box
+from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.client import local_client
+from optimize_site.kernel.errors import OperationError
+
+PROBLEM = "application/problem+json"
+
+
+@pytest.fixture
+def program(db):
+    """A program with an admin's token; errors answer as they would outside a test."""
+    user, _ = accounts.create_user("prog", "admin", actor=LOCAL)
+    _, text = accounts.issue_token("ci", user.username, actor=LOCAL)
+    return Client(raise_request_exception=False, headers={"Authorization": f"Bearer {text}"})
+
+
+@pytest.mark.parametrize(("method", "path", "status", "code"), [
+    ("get", "/v1/nothing", 404, "not_found"), ("get", "/v1/training/runs/..%2fx", 404, "not_found"),
+    ("put", "/v1/training/runs", 405, "method_not_allowed"), ("post", "/v1/training/info", 405, "method_not_allowed")])
+def test_the_api_speaks_in_problem_documents_where_no_route_answers(program, method, path, status, code):
+    answer = getattr(program, method)(path)
+    assert (answer.status_code, answer["Content-Type"], answer.json()["code"]) == (status, PROBLEM, code)
+    assert answer.json()["hint"]
+
+
+def test_a_method_that_is_not_taken_is_met_with_those_that_are(program):
+    answer = program.put("/v1/training/runs")
+    assert answer["Allow"] in answer.json()["hint"]
+
+
+def test_what_breaks_inside_is_a_problem_document_without_its_insides(program, monkeypatch):
+    monkeypatch.setattr(box, "capacity", lambda *_, **__: 1 / 0)
+    answer = program.get("/v1/training/capacity")
+    assert (answer.status_code, answer["Content-Type"], answer.json()["code"]) == (500, PROBLEM, "internal_error")
+    assert b"ZeroDivision" not in answer.content
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+@pytest.mark.parametrize(("path", "body"), [
+    ("/v1/box/users", {"username": "TEXT"}), ("/v1/box/tokens", {"name": "x", "user": "TEXT"}),
+    ("/v1/training/workloads", {"name": "w", "description": "TEXT"}),
+    ("/v1/registry/models/a/b/register", {"descriptor": {"deep": [{"TEXT": 1}]}}),
+    ("/v1/training/trials", {"model": "a/b", "messages": [{"role": "user", "content": "TEXT"}]})])
+def test_a_body_with_a_text_that_cannot_be_kept_names_the_field(program, path, body, text):
+    sent = json.dumps(body).replace("TEXT", json.dumps(text)[1:-1])
+    answer = program.post(path, sent, content_type="application/json")
+    assert (answer.status_code, answer.json()["problems"][0]["code"]) == (400, "unusable_text")
+    assert answer.json()["problems"][0]["path"] in body
+
+
+@pytest.mark.parametrize("path", ["/workloads/a%00b", "/workloads/a%00b/promote", "/runs?workload=a%00b",
+                                  "/evaluations?workload=a%00b", "/box/logs/" + "x" * 300, "/docs/" + "x" * 300])
+@pytest.mark.django_db(transaction=True)
+def test_a_page_with_an_odd_name_is_refused_and_does_not_break(admin, path):
+    admin.raise_request_exception = False
+    answer = admin.get(path)
+    assert answer.status_code in {400, 404}
+    assert b"Something broke" not in answer.content
+
+
+@pytest.mark.parametrize("name", ["é", "a\u202eb", "..", "%2e"])
+def test_a_command_s_name_reaches_the_box_as_it_was_typed(db, name):
+    with pytest.raises(OperationError) as info:
+        local_client().post(f"/v1/box/tokens/{name.replace('%', '%25')}/revoke")
+    assert info.value.status == 404
+    assert repr(name) in info.value.detail or name == ".."
+
+
+def test_the_pages_keep_their_own_voice(viewer):
+    assert viewer.get(reverse("box:home") + "nowhere")["Content-Type"].startswith("text/html")
