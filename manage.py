@@ -26,7 +26,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "optimize_site.settings")
     from optimize_site.kernel.dispatch import run_command
 
-    run_command(normalise(sys.argv))
+    run_command(normalise(["./optimize", *sys.argv[1:]]))
 
 
 if __name__ == "__main__":

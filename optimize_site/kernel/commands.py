@@ -23,6 +23,7 @@ from optimize_site.kernel.conf import home
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, OperationError
 from optimize_site.kernel.logs import JsonFormatter
+from optimize_site.kernel.text import is_unusable
 from optimize_site.services import make_folder
 
 EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_REFUSED, EXIT_NOT_FOUND = 0, 1, 2, 3, 4
@@ -111,12 +112,20 @@ class NounCommand(BaseCommand):
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return EXIT_DONE
+        except OSError as error:
+            if error.filename is None:
+                raise
+            self._tell(InvalidInput(f"{error.filename} cannot be used: {error.strerror}.", code="unusable_file"))
+            return EXIT_USAGE
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Django's entry, for `call_command`; the dispatcher uses `run`."""
         sys.exit(self.run([str(part) for part in args]))
 
     def _run(self, argv: Sequence[str]) -> int:
+        for word in argv:
+            if is_unusable(word):  # how Python keeps an argument's bytes that are not UTF-8
+                raise InvalidInput(f"The argument {word!r} is not UTF-8.", code="usage")
         options = self.parser().parse_args(list(argv))
         values = vars(options).copy()
         method = values.pop("_method", None)

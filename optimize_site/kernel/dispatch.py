@@ -1,5 +1,6 @@
 """Hands our nouns straight to their command, so that Django's own --settings and --version do not swallow theirs."""
 
+import difflib
 import sys
 
 import django
@@ -16,6 +17,8 @@ def run_command(argv: list[str]) -> None:
         return
     django.setup()
     app = get_commands().get(noun)
+    if app is None:
+        sys.exit(_unknown(noun))
     if app not in OURS:
         execute_from_command_line(argv)
         return
@@ -25,3 +28,14 @@ def run_command(argv: list[str]) -> None:
         execute_from_command_line(argv)
         return
     sys.exit(run(argv[2:]))
+
+
+def _unknown(noun: str) -> int:
+    """Say that there is no such command, and what may have been meant; the exit status of a usage error."""
+    from optimize_site.kernel.commands import EXIT_USAGE
+
+    ours = [name.replace("_", "-") for name, app in get_commands().items() if app in OURS]
+    near = difflib.get_close_matches(noun.replace("_", "-"), ours, 1)
+    print(f"There is no command {noun!r}." + (f" Did you mean {near[0]}?" if near else ""), file=sys.stderr)
+    print("docs/reference/commands.md lists them all.", file=sys.stderr)
+    return EXIT_USAGE

@@ -7,6 +7,7 @@ import pytest
 
 from manage import normalise
 from optimize_site.kernel.commands import duration, plain, select_fields
+from optimize_site.kernel.dispatch import run_command
 from optimize_site.kernel.errors import Problem, Refused
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, looks_like_id
@@ -57,6 +58,28 @@ def test_a_word_that_is_no_duration_is_refused():
     (["migrate"], ["migrate"]), (["--version"], ["--version"])])
 def test_nouns_are_accepted_in_the_forms_people_know(given, run):
     assert normalise(["manage.py", *given]) == ["manage.py", *run]
+
+
+def test_a_command_that_does_not_exist_is_a_usage_error_that_names_the_nearest(capsys):
+    with pytest.raises(SystemExit) as info:
+        run_command(["./optimize", "workloadz", "list"])
+    assert info.value.code == 2
+    assert "Did you mean workloads?" in capsys.readouterr().err
+
+
+def test_an_argument_that_is_not_utf_8_is_refused_in_a_sentence(capsys):
+    with pytest.raises(SystemExit) as info:
+        run_command(["./optimize", "runs", "get", "a\udcffb"])
+    assert info.value.code == 2
+    assert "is not UTF-8" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_used_is_refused_in_a_sentence(tmp_path, capsys):
+    with pytest.raises(SystemExit) as info:
+        run_command(["./optimize", "datasets", "split", str(tmp_path / ("x" * 300)), "--held-out", "0.2",
+                     "--out-train", str(tmp_path / "a"), "--out-eval", str(tmp_path / "b")])
+    assert info.value.code == 2
+    assert "File name too long" in capsys.readouterr().err
 
 
 def test_stored_text_cannot_drive_the_terminal():

@@ -1,6 +1,7 @@
 """`./optimize tokens`: bearer tokens for programs."""
 
 from typing import Any
+from urllib.parse import quote
 
 from optimize_site.kernel.commands import NounCommand, arg, verb
 
@@ -24,7 +25,8 @@ class Command(NounCommand):
     @verb("revoke", arg("token", help="its name or visible beginning"))
     def revoke(self, token: str) -> None:
         """End a token."""
-        self.show(self.client.post(f"/v1/box/tokens/{token}/revoke"), text=lambda _: print(f"Revoked {token}."))
+        ended = self.client.post(f"/v1/box/tokens/{quote(token, safe='')}/revoke")
+        self.show(ended, text=lambda _: print(f"Revoked {token}."))
 
     def _table(self, document: dict[str, Any]) -> None:
         self.table(["NAME", "TOKEN", "USER", "CREATED", "LAST USED", "STATE"],

@@ -1,6 +1,7 @@
 """`./optimize users`: people's accounts."""
 
 from typing import Any
+from urllib.parse import quote
 
 from optimize_site.kernel.auth import ROLES
 from optimize_site.kernel.commands import NounCommand, arg, verb
@@ -26,24 +27,27 @@ class Command(NounCommand):
     @verb("reset-password", arg("username"), arg("--password", default=""))
     def reset_password(self, username: str, password: str) -> None:
         """Give an account a new password, which is printed once."""
-        made = self.client.post(f"/v1/box/users/{username}/reset-password", {"password": password})
+        made = self.client.post(self._route(username, "reset-password"), {"password": password})
         self.show(made, text=lambda user: print(user["password"]))
 
     @verb("role", arg("username"), arg("role", choices=ROLES))
     def role(self, username: str, role: str) -> None:
         """Give an account another role."""
-        self.show(self.client.post(f"/v1/box/users/{username}/role", {"role": role}),
+        self.show(self.client.post(self._route(username, "role"), {"role": role}),
                   text=lambda user: print(f"{user['username']} is now a {user['role']}."))
 
     @verb("disable", arg("username"))
     def disable(self, username: str) -> None:
         """Shut an account out, tokens and all."""
-        self.show(self.client.post(f"/v1/box/users/{username}/disable"), text=lambda _: print(f"{username} is out."))
+        self.show(self.client.post(self._route(username, "disable")), text=lambda _: print(f"{username} is out."))
 
     @verb("enable", arg("username"))
     def enable(self, username: str) -> None:
         """Let an account in again."""
-        self.show(self.client.post(f"/v1/box/users/{username}/enable"), text=lambda _: print(f"{username} is in."))
+        self.show(self.client.post(self._route(username, "enable")), text=lambda _: print(f"{username} is in."))
+
+    def _route(self, username: str, act: str) -> str:
+        return f"/v1/box/users/{quote(username, safe='')}/{act}"
 
     def _table(self, document: dict[str, Any]) -> None:
         self.table(["USER", "ROLE", "STATE", "LAST SIGN-IN"],
