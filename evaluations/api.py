@@ -4,7 +4,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Router, Status
+from ninja import Field, Router, Status
 
 from evaluations import queries
 from evaluations.errors import ReportNotReady
@@ -32,7 +32,7 @@ class NewEvaluation(Body):
     project: str = ""
     maxCompletionTokens: int = 0
     description: str = ""
-    submissionId: str = ""
+    submissionId: str = Field("", max_length=128)
 
     def request(self) -> operations.Request:
         if self.workload and self.project and self.workload != self.project:

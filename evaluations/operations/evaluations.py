@@ -72,8 +72,9 @@ def start_evaluation(request: Request, *, actor: Actor) -> Evaluation:
     """
     actor.require("operator")
     if not 0 <= request.max_new_tokens <= MAX_NEW_TOKENS:
-        raise InvalidInput(f"maxNewTokens is {request.max_new_tokens}; it must be between 1 and {MAX_NEW_TOKENS}.",
-                           hint="0 or nothing takes the box's own ceiling.", code="invalid_max_new_tokens")
+        raise InvalidInput(f"An answer of at most {request.max_new_tokens} tokens was asked for; it must be between "
+                           f"1 and {MAX_NEW_TOKENS}.", hint="0 or nothing takes the box's own ceiling.",
+                           code="invalid_max_new_tokens")
     stated = get_workload(request.workload) if request.workload else None
     version = named_model(request.model, stated.namespace_id if stated else "")
     workload = _workload(version, stated)

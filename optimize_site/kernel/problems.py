@@ -4,7 +4,7 @@ import json
 
 from django.http import HttpRequest, HttpResponse
 
-from optimize_site.kernel.errors import NotFound, OperationError
+from optimize_site.kernel.errors import InvalidInput, NotFound, OperationError
 from optimize_site.kernel.middleware import API_PATHS, Middleware
 
 PROBLEM = "application/problem+json"
@@ -39,6 +39,9 @@ class ApiProblems(Middleware):
 
 
 def _error_of(request: HttpRequest, response: HttpResponse) -> OperationError | None:
+    if response.status_code == 400:
+        return InvalidInput("The request could not be read.", hint="It may be longer than this address takes, or name "
+                            "a host that this box does not answer to (see web.allowed-hosts).")
     if response.status_code == 404:
         return NotFound("There is nothing at this address.", hint="`/v1/openapi.json` lists the routes.")
     if response.status_code == 405:

@@ -36,6 +36,18 @@ def test_a_method_that_is_not_taken_is_met_with_those_that_are(program):
     assert answer["Allow"] in answer.json()["hint"]
 
 
+def test_a_body_longer_than_the_route_takes_is_refused_in_a_problem_document(program, settings):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+    answer = program.post("/v1/training/trials", {"model": "a/b", "input": "x" * 2000}, content_type="application/json")
+    assert (answer.status_code, answer["Content-Type"], answer.json()["code"]) == (400, PROBLEM, "invalid_input")
+
+
+def test_a_submission_s_name_that_is_too_long_names_the_field(program):
+    answer = program.post("/v1/training/evaluations", {"model": "a/b", "submissionId": "x" * 129},
+                          content_type="application/json")
+    assert (answer.status_code, answer.json()["problems"][0]["path"]) == (400, "submissionId")
+
+
 def test_what_breaks_inside_is_a_problem_document_without_its_insides(program, monkeypatch):
     monkeypatch.setattr(box, "capacity", lambda *_, **__: 1 / 0)
     answer = program.get("/v1/training/capacity")
