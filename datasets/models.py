@@ -1,12 +1,17 @@
 """Rows of the data: the example sets behind dataset versions, and uploads in progress."""
 
 from django.db import models
+from django.db.models import Q
+
+from optimize_site.kernel.ids import new_id
+from optimize_site.kernel.work_row import WorkRow
 
 
 class ExampleSet(models.Model):
     """A fixed set of examples, identified by SHA-256 over its lines; several versions may share one.
 
-    `shards` lists `{"path", "sha256", "bytes", "examples"}` in order; `findings` is what registration noticed.
+    `shards` lists `{"path", "sha256", "bytes", "examples"}` in order; `findings` is what registration noticed;
+    `details` holds what only one format has, such as the tokenizer of prepared rows or the images that rows name.
     """
 
     content_hash = models.CharField(max_length=64, primary_key=True)
@@ -19,5 +24,58 @@ class ExampleSet(models.Model):
     shards = models.JSONField(default=list)
     statistics = models.JSONField(default=dict)
     findings = models.JSONField(default=list)
+    details = models.JSONField(default=dict)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(auto_now_add=True)
+
+
+class Upload(models.Model):
+    """A dataset on its way in, shard by shard; kept for some days so that a stopped upload goes on where it was.
+
+    `planned` lists `{"path", "sha256", "bytes"}` of every shard in order, as the sender announced them; `received`
+    maps a shard's path to what examining it found.
+    """
+
+    class Phase(models.TextChoices):
+        OPEN = "OPEN"
+        REGISTERED = "REGISTERED"
+        ABANDONED = "ABANDONED"
+
+    id = models.CharField(max_length=64, primary_key=True, default=new_id)
+    phase = models.CharField(max_length=12, choices=Phase.choices, default=Phase.OPEN)
+    reference = models.CharField(max_length=130)
+    alias = models.CharField(max_length=64, blank=True)
+    format = models.CharField(max_length=40, blank=True)
+    description = models.TextField(blank=True)
+    lineage = models.JSONField(default=dict)
+    planned = models.JSONField(default=list)
+    received = models.JSONField(default=dict)
+    version_id = models.CharField(max_length=64, blank=True)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["phase", "expires_at"])]
+
+
+class Analysis(WorkRow):
+    """What the examples of a dataset look like under one base model: lengths, trained tokens, refused rows.
+
+    One for each set of examples, base model commit and version of the product; `report` is its result.
+    """
+
+    examples = models.ForeignKey(ExampleSet, on_delete=models.PROTECT, related_name="analyses")
+    repository = models.CharField(max_length=200)
+    revision = models.CharField(max_length=80)
+    product_version = models.CharField(max_length=40)
+    report = models.JSONField(default=dict)
+
+    class Meta:
+        verbose_name_plural = "analyses"
+        constraints = [
+            models.UniqueConstraint(fields=["examples", "repository", "revision", "product_version"],
+                                    name="one_analysis_per_examples_and_model"),
+            models.CheckConstraint(condition=Q(lease_token=None) | Q(phase__in=["STARTING", "RUNNING"]),
+                                   name="analysis_is_leased_while_active"),
+        ]
