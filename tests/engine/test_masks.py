@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import tiny
 import trl
-from optimize_child.masks import Conversation, MaskRefused, Policy, token_mask
+from optimize_child.masks import Conversation, Policy, token_mask
 from optimize_child.template import ChatTemplate, TemplateRefused
+from optimize_child.template_check import NotRendered, TemplateCheck
 
 STOCK = Path(trl.__file__).parent / "chat_templates"
 FAMILIES = {
@@ -48,12 +49,12 @@ def stock(family: str) -> ChatTemplate:
 
 
 def trained(chat: ChatTemplate, messages: list, policy: Policy = LAST, tools=None) -> list[str]:
-    conversation = Conversation(chat, messages, tools)
+    conversation = Conversation(TemplateCheck(chat), messages, tools)
     return [conversation.text[span.start : span.end] for span in conversation.trained_spans(policy)]
 
 
 def trained_by_tokens(chat: ChatTemplate, messages: list, policy: Policy = LAST) -> str:
-    conversation = Conversation(chat, messages, None)
+    conversation = Conversation(TemplateCheck(chat), messages, None)
     ids, offsets = chat.tokenize([conversation.text])
     mask = token_mask(offsets[0], conversation.trained_spans(policy))
     return chat.tokenizer.decode([token for token, bit in zip(ids[0], mask, strict=True) if bit])
@@ -137,7 +138,7 @@ def test_a_template_that_trims_answers_trains_what_it_shows():
 
 def test_an_answer_equal_to_the_question_is_found_in_its_own_place():
     chat = stock("qwen3")
-    conversation = Conversation(chat, say("same", "same", "same", "same"), None)
+    conversation = Conversation(TemplateCheck(chat), say("same", "same", "same", "same"), None)
     first, second = conversation.trained_spans(Policy(all_turns=True))
     assert conversation.text[: first.start].endswith("assistant\n")
     assert second.start > first.end
@@ -205,8 +206,8 @@ def test_a_template_that_drops_a_call_is_refused(tokenizer):
         {"role": "tool", "tool_call_id": "c1", "name": "x", "content": "in Lyon"},
         {"role": "assistant", "content": "There."},
     ]
-    with pytest.raises(MaskRefused, match=r"leaves out a tool call of messages\[1\]"):
-        Conversation(ChatTemplate(tokenizer), messages, None)
+    with pytest.raises(NotRendered, match=r"leaves out a call of messages\[1\]"):
+        Conversation(TemplateCheck(ChatTemplate(tokenizer)), messages, None)
 
 
 def test_a_template_that_refuses_a_conversation_says_why():

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from optimize_child.template import ChatTemplate, TemplateRefused
+from optimize_child.template import TemplateRefused
+from optimize_child.template_check import TemplateCheck
 
 SENTINEL = "\u2402sentinel\u2403"
 
@@ -39,16 +40,15 @@ def policy_of(loss: dict[str, Any]) -> Policy:
 
 
 class Conversation:
-    """One row rendered whole, with the places of its messages."""
+    """One row rendered whole, with the places of its messages. Raises NotRendered where the template leaves one out."""
 
     def __init__(
-        self, template: ChatTemplate, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None
+        self, check: TemplateCheck, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None
     ) -> None:
-        self.template = template
+        self.template = check.template
         self.messages = messages
         self.tools = tools
-        self.text = template.render(messages, tools)
-        self._require_whole()
+        self.text = check.render(messages, tools)
 
     def trained_spans(self, policy: Policy) -> list[Span]:
         """The character spans the loss is taken over, in order; system and user text is never among them."""
@@ -152,15 +152,6 @@ class Conversation:
             if rest.startswith(token, at):
                 return position + at + len(token)
         return position
-
-    def _require_whole(self) -> None:
-        """A template that leaves out a call, or the text beside it, would show another conversation than the row's."""
-        for index, message in enumerate(self.messages):
-            calls = message.get("tool_calls") or []
-            if calls and message["content"].strip() not in self.text:
-                raise MaskRefused(f"the chat template leaves out the text beside the calls of messages[{index}]")
-            if any(call["function"]["name"] not in self.text for call in calls):
-                raise MaskRefused(f"the chat template leaves out a tool call of messages[{index}]")
 
 
 def token_mask(offsets: list[tuple[int, int]], spans: list[Span]) -> list[bool]:

@@ -13,6 +13,7 @@ from optimize_child.failures import JobFailure
 from optimize_child.masks import Conversation, MaskRefused, Policy, token_mask
 from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, tools_of
 from optimize_child.template import ChatTemplate, TemplateRefused
+from optimize_child.template_check import TemplateCheck
 
 IGNORED = -100
 NAMED_ROWS = 20
@@ -114,6 +115,7 @@ class _Reader:
 
     def __init__(self, template: ChatTemplate, reading: Reading) -> None:
         self.template = template
+        self.check = TemplateCheck(template)
         self.reading = reading
         self.ids: list[np.ndarray] = []
         self.labels: list[np.ndarray] = []
@@ -137,7 +139,7 @@ class _Reader:
             raise MaskRefused("; ".join(f"{problem.path}: {problem.message}" for problem in problems))
         if has_images(row):
             raise MaskRefused("the row has images, and this run trains on text")
-        conversation = Conversation(self.template, messages_of(row), tools_of(row))
+        conversation = Conversation(self.check, messages_of(row), tools_of(row))
         mask = row.get(self.reading.mask_column) if self.reading.mask_column else None
         if mask is not None:
             return Rendered(line, conversation.text, [], _check_mask(mask, self.reading.mask_column))
