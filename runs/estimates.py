@@ -1,0 +1,188 @@
+"""What a run would take: updates, time and cost, each with where the figure comes from. Pure.
+
+A figure that nothing here supports has no value, and its note says what is missing. Nothing is guessed silently.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from runs.wording import shown_path
+
+Source = Literal["computed", "measured", "analysis", "catalog", "unknown"]
+FLOPS_A_PARAMETER = 4
+"""Of one token through a frozen model with an adapter: 2 forward, 2 backward to the activations."""
+FLOPS_RECOMPUTED = 2
+"""Added by gradient checkpointing, which goes forward twice."""
+UTILISATION = 0.3
+"""The share of a device's peak that training reaches, where nothing was measured."""
+NO_DATA = "The training data is not known."
+SETTINGS = ("hyperparams.training.epochs", "hyperparams.training.microBatchPerGpu",
+            "hyperparams.training.gradientAccumulation", "hyperparams.training.maxSteps",
+            "hyperparams.training.validationFrequencySteps", "data.packing", "data.truncation", "maxSeqLength",
+            "model.gradientCheckpointing")
+"""The settings of a configuration that steps and time depend on."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number with where it comes from. `value` is None exactly where `source` is `unknown`."""
+
+    value: float | None
+    source: Source
+    note: str
+
+    def document(self) -> dict[str, Any]:
+        return {"value": self.value, "source": self.source, "note": self.note}
+
+
+def unknown(note: str) -> Figure:
+    """A figure that cannot be told, and what is missing."""
+    return Figure(None, "unknown", note)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows of one dataset as the run would read them: `tokens` of one pass over all of them."""
+
+    examples: int
+    tokens: Figure
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a device costs an hour; None where nobody stated it."""
+
+    rate_per_hour: float | None
+    profile: str
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Updates, tokens of one epoch, seconds of training and their cost."""
+
+    steps: Figure
+    tokens: Figure
+    pace: Figure
+    seconds: Figure
+    cost: Figure
+
+    def document(self) -> dict[str, Any]:
+        return {"steps": self.steps.document(), "tokensPerEpoch": self.tokens.document(),
+                "tokensPerSecond": self.pace.document(), "seconds": self.seconds.document(),
+                "cost": self.cost.document()}
+
+
+def estimate(config: Mapping[str, Any], *, gpus: int, rows: Rows | None, validation: Rows | None, pace: Figure,
+             price: Price) -> Estimates:
+    """Everything that can be told of a supervised run before it starts."""
+    steps = estimate_steps(config, rows)
+    tokens = rows.tokens if rows else unknown(NO_DATA)
+    seconds = estimate_seconds(config, steps=steps, rows=rows, validation=validation, pace=pace)
+    return Estimates(steps, tokens, pace, seconds, estimate_cost(seconds, gpus=gpus, price=price))
+
+
+def estimate_steps(config: Mapping[str, Any], rows: Rows | None) -> Figure:
+    """Updates of the whole run."""
+    if rows is None:
+        return unknown(NO_DATA)
+    if "hyperparams" not in config:
+        return unknown(f"The updates of a {config['method']} run are not counted before it starts.")
+    training = config["hyperparams"]["training"]
+    epoch = steps_an_epoch(config, rows)
+    if epoch.value is None:
+        return Figure(training["maxSteps"], "computed", "training.maxSteps, or fewer where the rows run out sooner.") \
+            if training["maxSteps"] else epoch
+    whole = int(epoch.value) * training["epochs"]
+    words = f"{epoch.note}, {training['epochs']} epoch{'s' if training['epochs'] > 1 else ''}"
+    if training["maxSteps"] and training["maxSteps"] < whole:
+        return Figure(training["maxSteps"], epoch.source, f"{words}, ended by training.maxSteps.")
+    return Figure(whole, epoch.source, f"{words}.")
+
+
+def steps_an_epoch(config: Mapping[str, Any], rows: Rows) -> Figure:
+    """Updates of one pass over the data. Packed rows are taken to fill their sequences."""
+    training, length = config["hyperparams"]["training"], config["maxSeqLength"]
+    batch = training["microBatchPerGpu"] * training["gradientAccumulation"]
+    if not config["data"]["packing"]:
+        return Figure(_whole(rows.examples, batch), "computed", f"{rows.examples:,} rows, {batch} an update")
+    if rows.tokens.value is None:
+        return unknown(f"How many sequences the packed rows make depends on their tokens. {rows.tokens.note}")
+    sequences = _whole(int(rows.tokens.value), length)
+    return Figure(_whole(sequences, batch), rows.tokens.source,
+                  f"about {sequences:,} sequences of {length:,} tokens, {batch} an update")
+
+
+def estimate_seconds(config: Mapping[str, Any], *, steps: Figure, rows: Rows | None, validation: Rows | None,
+                     pace: Figure) -> Figure:
+    """Seconds of training with its validations. Loading the model and reading the rows come before."""
+    if rows is None:
+        return unknown(NO_DATA)
+    for needed in (steps, rows.tokens, pace):
+        if needed.value is None:
+            return needed
+    count, speed = int(steps.value or 0), float(pace.value or 0)
+    tokens = training_tokens(config, steps=count, rows=rows)
+    # A validation only goes forward, which is half of what an update does with a token.
+    read = tokens + _validated_tokens(config, count, validation) / 2
+    return Figure(round(read / speed, 1), pace.source,
+                  f"{tokens:,.0f} tokens at {speed:,.0f} a second. {pace.note} {rows.tokens.note}".strip())
+
+
+def training_tokens(config: Mapping[str, Any], *, steps: int, rows: Rows) -> float:
+    """Tokens that so many updates read."""
+    epoch = steps_an_epoch(config, rows).value or steps
+    return float(rows.tokens.value or 0) * steps / max(1.0, float(epoch))
+
+
+def _validated_tokens(config: Mapping[str, Any], steps: int, validation: Rows | None) -> float:
+    """Tokens read by all validations: one every so many updates, and one at the end."""
+    if validation is None or validation.tokens.value is None:
+        return 0.0
+    return validation.tokens.value * _whole(steps, config["hyperparams"]["training"]["validationFrequencySteps"])
+
+
+def computed_pace(*, parameters: int | None, is_checkpointed: bool, teraflops: float | None, device: str) -> Figure:
+    """Tokens a second from the arithmetic alone, where nothing was measured."""
+    if not parameters:
+        return unknown("How many parameters the base model has is known once it is prepared.")
+    if not teraflops:
+        return unknown(f"No run of this base model was measured on {device}, and the catalog states no speed for it.")
+    each = FLOPS_A_PARAMETER + (FLOPS_RECOMPUTED if is_checkpointed else 0)
+    return Figure(teraflops * 1e12 * UTILISATION / (each * parameters), "computed",
+                  f"Not measured: {each} operations for each of {parameters / 1e9:.3g} billion parameters and each "
+                  f"token, at {UTILISATION:.0%} of the {teraflops:g} teraflops of {device}.")
+
+
+def estimate_cost(seconds: Figure, *, gpus: int, price: Price) -> Figure:
+    """Device seconds times the rate."""
+    if not price.rate_per_hour:
+        return unknown(f"Nobody stated what an hour of {price.profile} costs. The catalog's rate_per_device_hour, or "
+                       "the setting trainer.cost.rate-per-device-hour, does.")
+    if seconds.value is None:
+        return unknown(seconds.note)
+    devices = f"{gpus} device{'s' if gpus > 1 else ''}"
+    return Figure(round(seconds.value * gpus / 3600 * price.rate_per_hour, 4), seconds.source,
+                  f"{seconds.value:,.0f} seconds of {devices} at {price.rate_per_hour:g} a device hour.")
+
+
+def settings_behind(config: Mapping[str, Any], stated: Collection[str]) -> list[dict[str, Any]]:
+    """The settings that the estimates depend on, each with its value and whether the person stated it."""
+    found = ((path, _at(config, path)) for path in SETTINGS)
+    return [{"setting": shown_path(("config", *path.split("."))), "value": value,
+             "from": "stated" if f"config.{path}" in stated else "default"}
+            for path, value in found if value is not _ABSENT]
+
+
+_ABSENT = object()
+
+
+def _at(config: Mapping[str, Any], path: str) -> Any:
+    node: Any = config
+    for name in path.split("."):
+        node = node.get(name, _ABSENT) if isinstance(node, Mapping) else _ABSENT
+    return node
+
+
+def _whole(count: int, size: int) -> int:
+    return -(-count // size)

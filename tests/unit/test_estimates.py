@@ -1,0 +1,106 @@
+"""What a run would take, and that a figure nothing supports has no value."""
+
+from typing import Any
+
+import pytest
+
+from runs.estimates import (
+    Figure,
+    Price,
+    Rows,
+    computed_pace,
+    estimate,
+    estimate_cost,
+    estimate_steps,
+    settings_behind,
+    unknown,
+)
+from tests.unit.resolving import resolved
+
+FREE, PRICED = Price(None, "cpu"), Price(3.6, "h200")
+MEASURED = Figure(100.0, "measured", "As in the run abc.")
+
+
+def rows(examples: int = 100, tokens: float | None = 20_000) -> Rows:
+    return Rows(examples, unknown("Nobody counted.") if tokens is None else Figure(tokens, "analysis", "Analysed."))
+
+
+def estimates(config: dict[str, Any] | None = None, **known: Any) -> Any:
+    stated = {"gpus": 1, "rows": rows(), "validation": None, "pace": MEASURED, "price": FREE}
+    return estimate(resolved(config).config, **(stated | known))
+
+
+def test_updates_are_counted_from_the_rows_the_batch_and_the_epochs():
+    found = estimates({"hyperparams": {"training": {"epochs": 2, "microBatchPerGpu": 4, "gradientAccumulation": 2}}})
+    assert (found.steps.value, found.steps.source) == (26, "computed")
+    assert found.steps.note == "100 rows, 8 an update, 2 epochs."
+
+
+def test_max_steps_ends_the_count_and_shortens_the_time():
+    whole = estimates({"hyperparams": {"training": {"epochs": 1}}})
+    ended = estimates({"hyperparams": {"training": {"epochs": 1, "maxSteps": 4}}})
+    assert (whole.steps.value, ended.steps.value) == (13, 4)
+    assert ended.seconds.value == pytest.approx(whole.seconds.value * 4 / 13, abs=0.1)
+    assert "maxSteps" in ended.steps.note
+
+
+def test_packed_rows_are_counted_by_their_tokens_and_unknown_without_them():
+    packed = {"data": {"packing": True}, "maxSeqLength": 1000, "hyperparams": {"training": {
+        "epochs": 1, "microBatchPerGpu": 1, "gradientAccumulation": 4}}}
+    assert estimates(packed).steps.value == 5
+    assert estimates(packed).steps.source == "analysis"
+    found = estimates(packed, rows=rows(tokens=None))
+    assert (found.steps.value, found.steps.source, found.seconds.value) == (None, "unknown", None)
+    assert "Nobody counted." in found.steps.note
+
+
+def test_time_is_the_tokens_over_the_measured_pace_and_says_so():
+    found = estimates({"hyperparams": {"training": {"epochs": 3}}})
+    assert (found.seconds.value, found.seconds.source) == (600.0, "measured")
+    assert "As in the run abc." in found.seconds.note
+    assert "Analysed." in found.seconds.note
+
+
+def test_validations_cost_half_of_what_updates_do():
+    once = {"hyperparams": {"training": {"epochs": 1, "validationFrequencySteps": 1000}}}
+    assert estimates(once, validation=rows(50, 4_000)).seconds.value == pytest.approx(200 + 20)
+
+
+@pytest.mark.parametrize("missing", [{"rows": rows(tokens=None)}, {"pace": unknown("No run was measured.")},
+                                     {"rows": None}])
+def test_time_and_cost_are_unknown_where_anything_they_need_is(missing):
+    found = estimates(price=PRICED, **missing)
+    assert (found.seconds.value, found.seconds.source, found.cost.value) == (None, "unknown", None)
+    assert found.seconds.note
+
+
+def test_cost_is_device_seconds_times_the_rate():
+    found = estimate_cost(Figure(1000.0, "measured", ""), gpus=2, price=PRICED)
+    assert (found.value, found.source) == (2.0, "measured")
+    assert estimate_cost(Figure(1000.0, "measured", ""), gpus=2, price=FREE).value is None
+
+
+def test_arithmetic_stands_in_for_a_measurement_and_says_that_it_does():
+    plain = computed_pace(parameters=10**9, is_checkpointed=False, teraflops=100, device="h200")
+    again = computed_pace(parameters=10**9, is_checkpointed=True, teraflops=100, device="h200")
+    assert plain.value == pytest.approx(7500)
+    assert again.value == pytest.approx(5000)
+    assert plain.note.startswith("Not measured")
+
+
+@pytest.mark.parametrize(("parameters", "teraflops"), [(None, 100.0), (10**9, None)])
+def test_arithmetic_without_its_numbers_is_no_figure(parameters, teraflops):
+    found = computed_pace(parameters=parameters, is_checkpointed=False, teraflops=teraflops, device="cpu")
+    assert (found.value, found.source) == (None, "unknown")
+
+
+def test_methods_that_do_not_count_rows_have_no_updates_yet():
+    config = resolved({"method": "grpo"}).config
+    assert estimate_steps(config, rows()).source == "unknown"
+
+
+def test_each_setting_behind_the_estimates_says_whether_it_was_stated():
+    found = resolved({"hyperparams": {"training": {"epochs": 2}}})
+    listed = {row["setting"]: (row["value"], row["from"]) for row in settings_behind(found.config, found.stated)}
+    assert listed["training.epochs"] == (2, "stated")
+    assert listed["config.maxSeqLength"] == (2048, "default")
