@@ -31,7 +31,8 @@ class AnsweringWork:
     rows: type[WorkRow]
 
     def waiting(self, device: Device) -> QuerySet[Any]:
-        return self.rows._default_manager.filter(phase=phases.AWAITING_CAPACITY).order_by("queued_at")
+        rows = self.rows._default_manager.filter(phase=phases.AWAITING_CAPACITY).order_by("queued_at")
+        return rows.none() if device.kind == Device.HOST else rows
 
     def get(self, pk: str) -> Any:
         return self.rows._default_manager.get(pk=pk)

@@ -20,11 +20,12 @@ from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.errors import OperationError
 
 FAKE_VARIABLE = "OPTIMIZE_FAKE_NVML"
+HOST_NAME = "Work without a device"
 
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """One device that jobs can be given. The `cpu` device always exists."""
+    """One device that jobs can be given. The devices `cpu` and `host` always exist."""
 
     uuid: str
     node: str
@@ -124,7 +125,7 @@ def nvml() -> Nvml:
 
 
 def list_devices(source: Nvml | None = None) -> list[DeviceInfo]:
-    """Every device of this node: the GPUs first, then the CPU."""
+    """Every device of this node: the GPUs first, then the CPU, then the host's slots for work without a device."""
     node, host_memory, catalog = platform.node(), _host_memory_bytes(), load_catalog()
     devices = []
     for index, gpu in enumerate((source or nvml()).gpus()):
@@ -133,13 +134,15 @@ def list_devices(source: Nvml | None = None) -> list[DeviceInfo]:
         devices.append(
             DeviceInfo(gpu.uuid, node, gpu.name, "gpu", profile, index, gpu.memory_bytes, host_memory, slots)
         )
-    slots = catalog.slots_of("cpu")
-    return [*devices, DeviceInfo("cpu", node, _cpu_name(), "cpu", "cpu", len(devices), host_memory, host_memory, slots)]
+    for index, (kind, name) in enumerate((("cpu", _cpu_name()), ("host", HOST_NAME)), start=len(devices)):
+        slots = catalog.slots_of(kind)
+        devices.append(DeviceInfo(kind, node, name, kind, kind, index, host_memory, host_memory, slots))
+    return devices
 
 
 def sample(uuid: str, source: Nvml | None = None) -> DeviceSample:
     """What a device is doing now; raises KeyError where it is gone."""
-    return _cpu_sample() if uuid == "cpu" else (source or nvml()).sample(uuid)
+    return _cpu_sample() if uuid in {"cpu", "host"} else (source or nvml()).sample(uuid)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from optimize_site.kernel.catalog import BaseModelEntry, load_catalog
 from optimize_site.kernel.conf import home, setting
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
-from optimize_site.kernel.work import Ending
+from optimize_site.kernel.work import Ending, takes_host_work
 from registry import phases
 from registry.models import BaseModel
 from registry.operations.models import register_base_model
@@ -22,14 +22,13 @@ READING_STAGES = frozenset({"starting", "reading", "resolving"})
 
 
 class BaseModelWork:
-    """Preparations run on the box's processors, whatever else it has; only a box without a `cpu` device lends a GPU."""
+    """Preparations run on the host's slots, so that they neither hold a device nor wait behind training."""
 
     kind = "base_model"
 
     def waiting(self, device: Device) -> QuerySet[BaseModel]:
         rows = BaseModel.objects.filter(phase=phases.PENDING).order_by("queued_at")
-        elsewhere = device.kind != "cpu" and Device.objects.filter(kind="cpu", is_present=True).exists()
-        return rows.none() if elsewhere else rows
+        return rows if takes_host_work(device) else rows.none()
 
     def get(self, pk: str) -> BaseModel:
         return BaseModel.objects.get(pk=pk)

@@ -41,7 +41,7 @@ def facts_for(descriptor: RunDescriptor) -> Facts:
 
 def present_devices() -> tuple[DeviceFacts, ...]:
     """The box's present devices, counted by profile, accelerators first."""
-    devices = list(Device.objects.filter(is_present=True).order_by("index"))
+    devices = list(Device.objects.for_models().filter(is_present=True).order_by("index"))
     counts = Counter(device.profile for device in devices)
     memory = {device.profile: device.host_memory_bytes for device in devices}
     kinds = {device.profile: "cpu" if device.kind == "cpu" else "cuda" for device in devices}

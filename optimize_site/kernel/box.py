@@ -19,7 +19,7 @@ def describe() -> dict[str, Any]:
     return {
         "backend": "local", "build": VERSION, "python": platform.python_version(), "engine": "trl",
         "engines": setting("trainer.runs.allowed-engines"), "home": str(home()), "startup": "complete",
-        "node": platform.node(), "devices": [_device(device) for device in Device.objects.order_by("index")],
+        "node": platform.node(), "devices": [_device(device) for device in Device.objects.for_models().order_by("index")],
         "disk": disk(),
     }
 
@@ -34,7 +34,7 @@ def disk() -> dict[str, Any]:
 def capacity(workload: str = "") -> dict[str, Any]:
     """The document of `capacity`; `workload` narrows the claims, never the pools."""
     claims = [claim for lister in CLAIM_LISTERS for claim in lister(workload)]
-    devices = list(Device.objects.filter(is_present=True).order_by("index"))
+    devices = list(Device.objects.for_models().filter(is_present=True).order_by("index"))
     pools = [_pool(profile, [d for d in devices if d.profile == profile], claims)
              for profile in dict.fromkeys(device.profile for device in devices)]
     return {"pools": pools, "claims": claims, "windows": [], "warnings": _warnings(),

@@ -25,7 +25,7 @@ def device_slots() -> Iterator[Metric]:
     """Declared and held slots of each device, by UUID."""
     declared = GaugeMetricFamily("optimize_device_slots", "Slots a device declares", labels=["uuid", "profile"])
     held = GaugeMetricFamily("optimize_device_slots_held", "Slots held by work", labels=["uuid", "profile"])
-    for device in Device.objects.filter(is_present=True):
+    for device in Device.objects.for_models().filter(is_present=True):
         labels = [device.uuid, device.profile]
         declared.add_metric(labels, device.slots)
         held.add_metric(labels, Lease.objects.filter(device=device, released_at=None).count())

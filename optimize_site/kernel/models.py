@@ -29,8 +29,23 @@ class Token(models.Model):
     revoked_at = models.DateTimeField(null=True)
 
 
+class DeviceQuerySet(models.QuerySet["Device"]):
+    """Devices, told apart by what they are for."""
+
+    def for_models(self) -> "DeviceQuerySet":
+        """Those that train or answer: what people see as the box's devices. The host's own slots are none."""
+        return self.exclude(kind=Device.HOST)
+
+
 class Device(models.Model):
-    """Something a job can run on: a GPU by its UUID, or the box's processors as `cpu`."""
+    """Something a job can run on: a GPU by its UUID, the box's processors as `cpu`, or `host`.
+
+    `host` is where work runs that needs no model in memory, such as fetching one or measuring a dataset, so that it
+    neither holds a device nor waits for one.
+    """
+
+    HOST = "host"
+    objects = DeviceQuerySet.as_manager()
 
     uuid = models.CharField(max_length=80, primary_key=True)
     node = models.CharField(max_length=120)

@@ -51,6 +51,12 @@ class WorkKind(Protocol):
         """Whether the job should be stopped now, because the row was cancelled."""
 
 
+def takes_host_work(device: Device) -> bool:
+    """Whether work that needs no device runs on this one: the host, else the processors, else whatever there is."""
+    present = set(Device.objects.filter(is_present=True).values_list("kind", flat=True))
+    return device.kind == next((kind for kind in (Device.HOST, "cpu") if kind in present), device.kind)
+
+
 def attempt_folder(attempt_id: str) -> Path:
     """Where an attempt's files lie."""
     return home() / "attempts" / attempt_id

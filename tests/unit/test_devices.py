@@ -25,21 +25,22 @@ def test_every_gpu_has_one_slot_and_the_cpu_two(tmp_path: Path) -> None:
         ("GPU-0", "gpu", "h200", 0, 1),
         ("GPU-1", "gpu", "l4", 1, 1),
         ("cpu", "cpu", "cpu", 2, 2),
+        ("host", "host", "host", 3, 2),
     ]
     assert found[0].memory_bytes == 141 * 1024**3
     assert found[2].memory_bytes == found[0].host_memory_bytes > 0
 
 
-def test_a_machine_without_a_driver_has_the_cpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_driver_has_the_cpu_and_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices.pynvml, "nvmlInit", _no_driver)
-    assert [device.uuid for device in list_devices(devices.RealNvml())] == ["cpu"]
+    assert [device.uuid for device in list_devices(devices.RealNvml())] == ["cpu", "host"]
 
 
 def test_a_gpu_that_is_lost_is_seen_at_the_next_look(tmp_path: Path) -> None:
     path = tmp_path / "gpus.json"
     source = described(path, gpu(0), gpu(1))
     described(path, gpu(1))
-    assert [device.uuid for device in list_devices(source)] == ["GPU-1", "cpu"]
+    assert [device.uuid for device in list_devices(source)] == ["GPU-1", "cpu", "host"]
     with pytest.raises(KeyError):
         sample("GPU-0", source)
 

@@ -17,7 +17,9 @@ def test_two_gpus_and_the_processors_have_a_worker_for_each_slot(tmp_path: Path,
     fake.write_text(json.dumps(GPUS))
     monkeypatch.setenv("OPTIMIZE_FAKE_NVML", str(fake))
     workers = {service.name: service for service in device_services(Places(tmp_path / "home"))}
-    assert set(workers) == {"device/GPU-a/0", "device/GPU-b/0", "device/cpu/0", "device/cpu/1"}
+    assert set(workers) == {"device/GPU-a/0", "device/GPU-b/0", "device/cpu/0", "device/cpu/1", "device/host/0",
+                            "device/host/1"}
     assert workers["device/GPU-a/0"].env["CUDA_VISIBLE_DEVICES"] == "GPU-a"
     assert workers["device/cpu/0"].env["CUDA_VISIBLE_DEVICES"] == ""
+    assert workers["device/host/0"].env["CUDA_VISIBLE_DEVICES"] == ""
     assert "device.GPU-b.0" in workers["device/GPU-b/0"].command
