@@ -1,18 +1,7 @@
 """The body of a supervised job's plan, from plain values. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-
-def base_model_part(*, folder: str, revision: str, repository: str, chat_template_sha256: str) -> dict[str, Any]:
-    """The prepared base model of a plan."""
-    return {"folder": folder, "revision": revision, "repository": repository,
-            "chat_template_sha256": chat_template_sha256 or None}
-
-
-def rows_part(files: Sequence[str], *, content_hash: str, num_examples: int, name: str) -> dict[str, Any]:
-    """A dataset of a plan: its files in order."""
-    return {"files": list(files), "content_hash": content_hash, "num_examples": num_examples, "name": name}
 
 
 def sft_body(*, base_model: Mapping[str, Any], dataset: Mapping[str, Any], validation: Mapping[str, Any] | None,

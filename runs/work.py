@@ -6,22 +6,22 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from datasets.queries import dataset_files
+from datasets.plan import dataset_part
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import Unavailable
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
+from optimize_site.kernel.plan_parts import base_model_part
 from optimize_site.kernel.work import Ending
 from registry.base_model_queries import base_model_state
-from registry.models import Version
 from runs import queries
 from runs.errors import SnapshotDamaged
 from runs.models import Metric, Run, Snapshot
 from runs.operations.advance import fail_run
 from runs.phases import LOST, PHASES
-from runs.plan import base_model_part, rows_part, sft_body
+from runs.plan import sft_body
 from runs.snapshots import verify_snapshot
 
 TRIED_AGAIN = frozenset({"unexpected", "snapshot_invalid", "job_not_started"})
@@ -102,9 +102,7 @@ def _base_model_part(row: Run) -> dict[str, Any]:
 
 def _rows_part(row: Run, name: str) -> dict[str, Any]:
     reference = row.references[name]
-    version = Version.objects.get(pk=reference["versionId"])
-    return rows_part(dataset_files(version), content_hash=reference["contentHash"],
-                     num_examples=reference["numExamples"], name=reference["reference"])
+    return dataset_part(reference["contentHash"], name=reference["reference"])
 
 
 def _choose_snapshot(row: Run) -> dict[str, Any] | None:

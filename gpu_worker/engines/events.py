@@ -182,6 +182,7 @@ class Finished(Event, tag="finished", frozen=True, kw_only=True):
     architecture: str | None = None
     model_type: str | None = None
     bytes: int | None = None
+    report: dict[str, Any] | None = None
 
 
 EVENT_TYPES: tuple[type[Event], ...] = (

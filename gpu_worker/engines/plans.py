@@ -41,12 +41,14 @@ class BaseModelPart(Part, frozen=True, kw_only=True):
 
 
 class RowsPart(Part, frozen=True, kw_only=True):
-    """A dataset as files of chat rows, in order."""
+    """A dataset as files of rows in order, the form of those rows, and where the images lie that they name."""
 
     files: list[str]
     content_hash: str | None = None
     num_examples: int | None = None
     name: str | None = None
+    format: str = "chat-jsonl-v1"
+    images: dict[str, str] = {}
 
 
 class ResumePart(Part, frozen=True, kw_only=True):
@@ -124,7 +126,21 @@ class PreparePlan(Plan, frozen=True, kw_only=True):
     token_env: str = "HF_TOKEN"  # noqa: S105 - the name of a variable
 
 
-PLAN_TYPES: dict[str, type[Plan]] = {"sft": SftPlan, "evaluate": EvaluatePlan, "prepare": PreparePlan}
+class AnalysePlan(Plan, frozen=True, kw_only=True):
+    """Measuring a dataset's rows under a base model's tokenizer and template, in so many processes.
+
+    The measurements of single rows go into the folder `out`, where a job that was interrupted goes on.
+    """
+
+    base_model: BaseModelPart
+    dataset: RowsPart
+    product_version: str
+    processes: int
+    out: str
+
+
+PLAN_TYPES: dict[str, type[Plan]] = {"sft": SftPlan, "evaluate": EvaluatePlan, "prepare": PreparePlan,
+                                     "analyse": AnalysePlan}
 
 
 class PlanIncomplete(ValueError):

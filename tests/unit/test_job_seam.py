@@ -10,7 +10,8 @@ import pytest
 
 from gpu_worker import launch
 from gpu_worker.engines import events, plans, write_schema
-from runs.plan import base_model_part, rows_part, sft_body
+from optimize_site.kernel.plan_parts import base_model_part, rows_part
+from runs.plan import sft_body
 
 COMMON = {
     "attempt": "a" * 64,

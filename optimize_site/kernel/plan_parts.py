@@ -1,0 +1,18 @@
+"""The parts that plans of different jobs share, from plain values. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def base_model_part(*, folder: str, revision: str, repository: str, chat_template_sha256: str) -> dict[str, Any]:
+    """The prepared base model of a plan."""
+    return {"folder": folder, "revision": revision, "repository": repository,
+            "chat_template_sha256": chat_template_sha256 or None}
+
+
+def rows_part(files: Sequence[str], *, content_hash: str, num_examples: int, name: str, format: str = "chat-jsonl-v1",
+              images: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A dataset of a plan: its files in order, the form its rows have, and where the images lie that rows name."""
+    part = {"files": list(files), "content_hash": content_hash, "num_examples": num_examples, "name": name,
+            "format": format}
+    return part | ({"images": dict(images)} if images else {})
