@@ -14,6 +14,10 @@ class Run(models.Model):
     `stated` lists the descriptor paths that the person wrote; `references` what was written and what it resolved to
     (`{"dataset": {"stated", "reference", "versionId", "contentHash", "numExamples"}, "validationDataset": …,
     "baseModel": {"repository", "revision", "entryId"}}`). `lease_token` is set exactly while a job holds a device.
+
+    `pause` is the pause in progress or the one that stands: `{"checkpoint", "state", "requestedAt", "requestedBy",
+    "savedStep", "reason", "resourcesReleased"}`. A branch has its `parent`, the `source_snapshot` it starts from, and
+    how it was restored and why. `smoke` holds a smoke check's settings and verdict.
     """
 
     id = models.CharField(max_length=64, primary_key=True, default=new_id)
@@ -59,6 +63,23 @@ class Run(models.Model):
     failure_evidence = models.JSONField(default=dict)
     model = models.ForeignKey(Version, on_delete=models.PROTECT, null=True, related_name="+")
 
+    length_check = models.JSONField(default=dict)
+    predicted_memory = models.JSONField(null=True)
+    smoke = models.JSONField(null=True)
+    pause = models.JSONField(null=True)
+    pause_at_step = models.IntegerField(null=True)
+    saves_waiting = models.IntegerField(default=0)
+    saves_skipped = models.IntegerField(default=0)
+
+    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
+    source_snapshot = models.ForeignKey("Snapshot", on_delete=models.PROTECT, null=True, related_name="branches")
+    restore_mode = models.CharField(max_length=16, blank=True)
+    restore_reason = models.TextField(blank=True)
+    sweep_id = models.CharField(max_length=64, blank=True, db_index=True)
+    sweep_point = models.JSONField(null=True)
+    pipeline_id = models.CharField(max_length=64, blank=True, db_index=True)
+    stage_name = models.CharField(max_length=64, blank=True)
+
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
     ended_at = models.DateTimeField(null=True)
@@ -89,7 +110,11 @@ class Metric(models.Model):
 
 
 class Snapshot(models.Model):
-    """A verified, immutable save of one attempt; `folder` is inside the attempt's folder."""
+    """A verified, immutable save of one attempt; `folder` is inside the attempt's folder.
+
+    `pinned` and `swept` list kinds, `weights` and `trainingState`: what an operator keeps, what retention removed.
+    `removed_at` is set once both are gone.
+    """
 
     id = models.CharField(max_length=64, primary_key=True, default=new_id)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="snapshots")
@@ -101,8 +126,37 @@ class Snapshot(models.Model):
     manifest_sha256 = models.CharField(max_length=64)
     size_bytes = models.BigIntegerField()
     is_final = models.BooleanField(default=False)
+    epoch = models.FloatField(null=True)
+    pinned = models.JSONField(default=list)
+    swept = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
     removed_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "attempt", "step"], name="one_snapshot_per_save")]
+
+
+class SnapshotHold(models.Model):
+    """Somebody who still needs one kind of a snapshot: a branch that starts from it, a registration that copies it."""
+
+    snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="holds")
+    kind = models.CharField(max_length=16)
+    holder_kind = models.CharField(max_length=16)
+    holder_id = models.CharField(max_length=64)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["snapshot", "kind", "holder_kind", "holder_id"],
+                                               name="one_hold_per_holder")]
+
+
+class Candidate(models.Model):
+    """The registration of a snapshot's weights as a model; its ID is the model's, derived from the snapshot."""
+
+    id = models.CharField(max_length=64, primary_key=True)
+    snapshot = models.OneToOneField(Snapshot, on_delete=models.PROTECT, related_name="candidate")
+    phase = models.CharField(max_length=16, db_index=True)
+    reason = models.TextField(blank=True)
+    version = models.ForeignKey(Version, on_delete=models.PROTECT, null=True, related_name="+")
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
