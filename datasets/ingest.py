@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datasets.errors import DatasetInvalid, DatasetTooLarge
-from datasets.findings import Findings
+from datasets.findings import MAX_COMPARED_ROWS, file_findings
+from datasets.formats import RowExaminer
+from datasets.formats.known import ROW_FORMATS, format_of
 from datasets.lines import MAX_LINE_BYTES, Line, LineSplitter
-from datasets.rows import RowRefused, image_places, read_row
-from datasets.statistics import Statistics
 from optimize_site.kernel.errors import Problem
 
 MAX_BAD_LINES = 20
@@ -34,7 +34,7 @@ class Examined:
 
     content_hash: str
     num_examples: int
-    num_tool_rows: int
+    num_tool_rows: int | None
     num_blank_lines: int
     size_bytes: int
     statistics: dict[str, Any]
@@ -66,10 +66,17 @@ class Examination:
         self.num_rows = 0
         self.num_blank_lines = 0
         self.bad = BadLines()
-        self.statistics, self.findings = Statistics(), Findings()
+        self._examiner: RowExaminer | None = None
         self._lines = LineSplitter()
         self._hash = hashlib.sha256()
         self._head = b""
+
+    @property
+    def examiner(self) -> RowExaminer:
+        """The examiner of the format that the first row showed."""
+        if self._examiner is None:
+            raise ValueError("no row was examined")
+        return self._examiner
 
     def passing(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The same chunks, each examined before it is handed on; after the last one the file is known to be good."""
@@ -101,9 +108,9 @@ class Examination:
         """What the file holds, after its end."""
         skipped = {"blank_lines": self.num_blank_lines, "carriage_returns": self._lines.num_carriage_returns,
                    "byte_order_mark": int(self._lines.has_byte_order_mark)}
-        self.findings.counts |= {code: count for code, count in skipped.items() if count}
-        return Examined(self._hash.hexdigest(), self.num_rows, self.statistics.num_tool_rows, self.num_blank_lines,
-                        self.size_bytes, self.statistics.document(), self.findings.document(self.statistics))
+        facts = self.examiner.facts()
+        return Examined(self._hash.hexdigest(), self.num_rows, facts.num_tool_rows, self.num_blank_lines,
+                        self.size_bytes, facts.statistics, file_findings(skipped) + facts.findings)
 
     def _examine(self, line: Line) -> None:
         if line.is_blank:
@@ -121,15 +128,9 @@ class Examination:
         if line.is_too_long:
             return [Problem("", "line_too_long", f"The line is longer than {MAX_LINE_BYTES // MEBIBYTE} MiB.",
                             "A row is one conversation; cut it into several.")]
-        try:
-            row = read_row(line.data)
-        except RowRefused as error:
-            return error.problems
-        images = [_image_not_read(path) for path in image_places(row)]
-        if not images and not self.bad.number:
-            self.statistics.add(row)
-            self.findings.add(row, line.number)
-        return images
+        if self._examiner is None:
+            self._examiner = ROW_FORMATS[format_of(line.data)](MAX_COMPARED_ROWS)
+        return self._examiner.row(line.data, line.number)
 
     def _bad_lines(self) -> DatasetInvalid:
         bad, more = self.bad.number, max(0, self.bad.number - MAX_BAD_LINES)
@@ -178,8 +179,3 @@ def _refuse_other_form(line: Line) -> None:
 def _file_refused(code: str, sentence: str, advice: str) -> DatasetInvalid:
     return DatasetInvalid(sentence, hint=f"{advice} Nothing was registered.",
                           problems=[Problem("file", code, sentence, advice)], badLines=0, moreBadLines=0)
-
-
-def _image_not_read(path: str) -> Problem:
-    return Problem(path, "images_not_read", "The part is an image; this box reads text only so far.",
-                   'Right: {"type": "text", "text": "…"}.')

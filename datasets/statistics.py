@@ -1,6 +1,7 @@
 """Light statistics over chat rows, in bounded memory: turns, lengths, and the balance of what the answers say."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -25,6 +26,16 @@ class Lengths:
     def add(self, length: int) -> None:
         self.counts[length if length < EXACT_BELOW else rounded(length)] += 1
         self.total += length
+
+    def merge(self, other: "Lengths") -> None:
+        self.counts.update(other.counts)
+        self.total += other.total
+
+    def state(self) -> dict[str, Any]:
+        return {"counts": list(self.counts.items()), "total": self.total}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.counts, self.total = Counter(dict(state["counts"])), state["total"]
 
     def document(self) -> dict[str, Any]:
         number = self.counts.total()
@@ -56,20 +67,40 @@ class Values:
         self.rows = 0
         self.is_cut = False
 
-    def add(self, value: str) -> None:
-        self.rows += 1
+    def add(self, value: str, rows: int = 1) -> None:
+        self.rows += rows
         if value in self.counts or len(self.counts) < MAX_VALUES:
-            self.counts[value] += 1
+            self.counts[value] += rows
         else:
             self.is_cut = True
+
+    def merge(self, other: "Values") -> None:
+        rows = self.rows + other.rows
+        for value, number in other.counts.items():
+            self.add(value, number)
+        self.rows, self.is_cut = rows, self.is_cut or other.is_cut
+
+    def state(self) -> dict[str, Any]:
+        return {"counts": list(self.counts.items()), "rows": self.rows, "isCut": self.is_cut}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.counts, self.rows, self.is_cut = Counter(dict(state["counts"])), state["rows"], state["isCut"]
 
     def document(self) -> dict[str, Any]:
         top = [{"value": value, "rows": rows} for value, rows in self.counts.most_common(TOP_VALUES)]
         return {"rows": self.rows, "distinct": len(self.counts), "isCut": self.is_cut, "top": top}
 
 
+NUMBERS = ("num_rows", "num_system_rows", "num_tool_rows", "num_call_rows")
+
+
 class Statistics:
     """What the rows look like; `add` each, then read `document`."""
+
+    num_rows: int
+    num_system_rows: int
+    num_tool_rows: int
+    num_call_rows: int
 
     def __init__(self) -> None:
         self.turns: Counter[int] = Counter()
@@ -78,6 +109,39 @@ class Statistics:
         self.fields: dict[str, Values] = {}
         self.labels = Values()
         self.num_rows = self.num_system_rows = self.num_tool_rows = self.num_call_rows = 0
+
+    def merge(self, later: "Statistics") -> None:
+        """Add the rows of the next stretch."""
+        self.turns.update(later.turns)
+        self.answers.update(later.answers)
+        for ours, theirs in ((self.answer_lengths, later.answer_lengths), (self.row_lengths, later.row_lengths)):
+            ours.merge(theirs)
+        for name, values in later.fields.items():
+            if name in self.fields or len(self.fields) < MAX_FIELDS:
+                self.fields.setdefault(name, Values()).merge(values)
+        self.labels.merge(later.labels)
+        for number in NUMBERS:
+            setattr(self, number, getattr(self, number) + getattr(later, number))
+
+    def state(self) -> dict[str, Any]:
+        """All of it as JSON, for `restore`."""
+        return {"turns": list(self.turns.items()), "answers": dict(self.answers),
+                "answerLengths": self.answer_lengths.state(), "rowLengths": self.row_lengths.state(),
+                "fields": {name: values.state() for name, values in self.fields.items()},
+                "labels": self.labels.state(), "numbers": {name: getattr(self, name) for name in NUMBERS}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Become the statistics whose `state` this is."""
+        self.turns, self.answers = Counter(dict(state["turns"])), Counter(state["answers"])
+        self.answer_lengths.restore(state["answerLengths"])
+        self.row_lengths.restore(state["rowLengths"])
+        self.labels.restore(state["labels"])
+        self.fields = {}
+        for name, values in state["fields"].items():
+            self.fields[name] = Values()
+            self.fields[name].restore(values)
+        for name, number in state["numbers"].items():
+            setattr(self, name, number)
 
     def add(self, row: Row) -> None:
         messages = row["messages"]
