@@ -1,9 +1,12 @@
 """The row rule: what one chat row must be, said of every wrong place at once, each with an example of the right form.
 
-Jobs keep the same rule on their side of the seam; one table of cases, tests/row_cases.json, holds the two together.
+`datasets.pairs` says the same of a preference pair, by the same rule for a message. Jobs keep both on their side of the
+seam; one table of cases, tests/row_cases.json, holds the two sides together.
 """
 
 import json
+import re
+import unicodedata
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -14,6 +17,11 @@ from optimize_site.kernel.errors import Problem
 FORMAT = "chat-jsonl-v1"
 ROLES = ("system", "user", "assistant", "tool")
 MAX_PROBLEMS = 20
+MAX_PATH_CHARACTERS = 300
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+_ESCAPED = re.compile(r"%(?:2e|2f|5c|25|00)", re.IGNORECASE)
+_ROOTED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 Row = dict[str, Any]
 
@@ -26,6 +34,7 @@ EXAMPLES = {
     "content_missing": '"content": "…"',
     "content_invalid": '"content": "…", or "content": [{"type": "text", "text": "…"}]',
     "content_part_invalid": '{"type": "text", "text": "…"}',
+    "image_path_invalid": '"path": "images/invoice-1042.png", relative to the file of rows',
     "image_misplaced": '{"type": "text", "text": "…"}',
     "tool_calls_misplaced": '{"role": "assistant", "tool_calls": […]}',
     "tool_calls_invalid": '"tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "…", '
@@ -44,6 +53,13 @@ EXAMPLES = {
     "answer_empty": '{"role": "assistant", "content": "…"}',
     "tools_invalid": '"tools": [{"type": "function", "function": {"name": "…", "parameters": {}}}]; leave tools out of '
                      'a row that has none',
+    "pair_incomplete": '{"prompt": [{"role": "user", "content": "…"}], "chosen": {"role": "assistant", "content": '
+                       '"…"}, "rejected": {"role": "assistant", "content": "…"}}',
+    "prompt_unfinished": '{"role": "user", "content": "…"} as the last message of the prompt, or the tool messages '
+                         "that answer its last calls",
+    "answer_not_a_message": '"chosen": {"role": "assistant", "content": "…"}',
+    "answers_equal": "two answers that differ, the better one as chosen",
+    "image_in_pair": '{"type": "text", "text": "…"}',
     "tool_invalid": '{"type": "function", "function": {"name": "…", "description": "…", "parameters": {}}}',
 }
 
@@ -71,15 +87,16 @@ def read_row(line: bytes) -> Row:
 def check_row(row: Any) -> list[Problem]:
     """Everything wrong with a parsed line, the first MAX_PROBLEMS of it; empty for a good row."""
     if not isinstance(row, dict):
-        return [_problem("", "not_an_object", "A row is a JSON object.")]
+        return [problem("", "not_an_object", "A row is a JSON object.")]
     problems = list(islice(_shape_problems(row), MAX_PROBLEMS))
     if problems:
         return problems
     messages = row["messages"]
-    return list(islice(_calls_unanswered(messages), MAX_PROBLEMS)) + _end_problems(messages)
+    *earlier, _answer = messages
+    return list(islice(calls_unanswered(messages, "messages", len(earlier)), MAX_PROBLEMS)) + _end_problems(messages)
 
 
-def _problem(path: str, code: str, message: str) -> Problem:
+def problem(path: str, code: str, message: str) -> Problem:
     return Problem(path, code, message, f"Right: {EXAMPLES[code]}.")
 
 
@@ -87,54 +104,64 @@ def _problem(path: str, code: str, message: str) -> Problem:
 
 
 def _shape_problems(row: Row) -> Iterator[Problem]:
-    yield from _tools_problems(row.get("tools"))
-    if row.get("functions") not in (None, []):
-        yield _problem("functions", "tools_invalid", "functions is the old form of tools.")
+    yield from tools_problems(row)
     messages = row.get("messages")
     if not isinstance(messages, list) or not messages:
         yield _messages_missing(row)
         return
+    yield from messages_problems(messages, "messages")
+
+
+def messages_problems(messages: list[Any], path: str) -> Iterator[Problem]:
+    """What is wrong with each message of a list on its own."""
     for index, message in enumerate(messages):
-        yield from _message_problems(index, message)
+        yield from message_problems(f"{path}[{index}]", message, is_first=index == 0)
 
 
 def _messages_missing(row: Row) -> Problem:
-    problem = _problem("messages", "messages_missing", 'A row needs "messages": a list of chat messages, oldest first.')
-    known = next((advice for keys, advice in OTHER_SHAPES if keys <= row.keys()), "")
-    return Problem(problem.path, problem.code, problem.message, f"{known} {problem.hint}".strip())
+    missing = problem("messages", "messages_missing", 'A row needs "messages": a list of chat messages, oldest first.')
+    return advised(missing, next((advice for keys, advice in OTHER_SHAPES if keys <= row.keys()), ""))
+
+
+def advised(found: Problem, advice: str) -> Problem:
+    """The problem with advice before its example of the right form."""
+    return Problem(found.path, found.code, found.message, f"{advice} {found.hint}".strip())
 
 
 OTHER_SHAPES: tuple[tuple[frozenset[str], str], ...] = (
-    (frozenset({"chosen", "rejected"}), "This is a preference pair; this box trains chat rows."),
+    (frozenset({"chosen", "rejected"}), "This is a preference pair; a dataset holds chat conversations or preference "
+                                        "pairs, not both."),
     (frozenset({"prompt", "completion"}), "Write the prompt as a user message and the completion as an assistant one."),
-    (frozenset({"instruction", "output"}), "Write the instruction as a user message, the output as an assistant one."),
+    (frozenset({"instruction", "output"}), "Write the instruction as a user message, the output as an assistant one: "
+                                           "`./optimize datasets import` does."),
     (frozenset({"conversations"}), "Rename conversations to messages; from and value are role and content; human and "
-                                   "gpt are user and assistant."),
-    (frozenset({"input_ids"}), "These are token rows; this box trains chat rows."),
+                                   "gpt are user and assistant: `./optimize datasets import` does."),
+    (frozenset({"input_ids"}), "These are token rows; prepared token rows come as Parquet in a ZIP "
+                              "archive, described by `./optimize datasets describe-prepared`."),
 )
 
 
-def _message_problems(index: int, message: Any) -> Iterator[Problem]:
-    path = f"messages[{index}]"
+def message_problems(path: str, message: Any, *, is_first: bool) -> Iterator[Problem]:
+    """What is wrong with one message on its own."""
     if not isinstance(message, dict):
-        yield _problem(path, "message_not_an_object", "A message is an object with a role and a content.")
+        yield problem(path, "message_not_an_object", "A message is an object with a role and a content.")
         return
     role = message.get("role")
     if role not in ROLES:
         shown = clipped(json.dumps(role, ensure_ascii=False))
-        yield _problem(f"{path}.role", "role_unknown",
-                       f"The role is {shown}; it must be system, user, assistant or tool.")
+        yield problem(f"{path}.role", "role_unknown",
+                      f"The role is {shown}; it must be system, user, assistant or tool.")
         return
-    if role == "system" and index > 0:
-        yield _problem(f"{path}.role", "system_not_first", "A system message is the first message or none.")
+    if role == "system" and not is_first:
+        yield problem(f"{path}.role", "system_not_first", "A system message is the first message or none.")
     if message.get("function_call") is not None:
-        yield _problem(f"{path}.function_call", "legacy_function_call", "function_call is the old form of tool_calls.")
+        yield problem(f"{path}.function_call", "legacy_function_call", "function_call is the old form of tool_calls.")
         return
     yield from _content_problems(path, message)
     yield from _tool_calls_problems(path, message)
     if role == "tool" and not _is_name(message.get("tool_call_id")):
-        yield _problem(f"{path}.tool_call_id", "tool_call_id_missing",
-                       "A tool message names the call it answers in tool_call_id.")
+        yield problem(f"{path}.tool_call_id", "tool_call_id_missing",
+                      "A tool message names the call it answers in tool_call_id.")
 
 
 def _content_problems(path: str, message: Row) -> Iterator[Problem]:
@@ -143,12 +170,12 @@ def _content_problems(path: str, message: Row) -> Iterator[Problem]:
         return
     if content is None:
         if not (message["role"] == "assistant" and message.get("tool_calls")):
-            yield _problem(f"{path}.content", "content_missing", "The message has no content.")
+            yield problem(f"{path}.content", "content_missing", "The message has no content.")
     elif isinstance(content, list):
         for index, part in enumerate(content):
             yield from _part_problems(f"{path}.content[{index}]", part, message["role"])
     else:
-        yield _problem(f"{path}.content", "content_invalid", "The content is a text or a list of parts.")
+        yield problem(f"{path}.content", "content_invalid", "The content is a text or a list of parts.")
 
 
 def _part_problems(path: str, part: Any, role: str) -> Iterator[Problem]:
@@ -157,10 +184,28 @@ def _part_problems(path: str, part: Any, role: str) -> Iterator[Problem]:
         return
     if kind == "image" and _is_name(part.get("path")):
         if role != "user":
-            yield _problem(path, "image_misplaced", "Only a user message may hold an image.")
+            yield problem(path, "image_misplaced", "Only a user message may hold an image.")
+        fault = path_fault(part["path"])
+        if fault:
+            yield problem(f"{path}.path", "image_path_invalid", f'The path "{clipped(part["path"])}" {fault}.')
         return
-    yield _problem(path, "content_part_invalid",
-                   'A part is {"type": "text", "text": …} or {"type": "image", "path": …}.')
+    yield problem(path, "content_part_invalid",
+                  'A part is {"type": "text", "text": …} or {"type": "image", "path": …}.')
+
+
+def path_fault(path: str) -> str:
+    """Why a path may not name a file beside the rows; empty where it may."""
+    if len(path) > MAX_PATH_CHARACTERS:
+        return f"is longer than {MAX_PATH_CHARACTERS} characters"
+    if any(unicodedata.category(sign) in UNSEEN for sign in path):
+        return "holds a sign that cannot be seen"
+    if "\\" in path or _ESCAPED.search(path):
+        return "holds a backslash or an escaped separator; write / between folders"
+    if path.startswith("/") or _ROOTED.match(path):
+        return "is not relative"
+    if not {"", ".", ".."}.isdisjoint(path.split("/")):
+        return "leaves its folder or names one twice; . and .. are no part of a path"
+    return ""
 
 
 def _tool_calls_problems(path: str, message: Row) -> Iterator[Problem]:
@@ -168,9 +213,9 @@ def _tool_calls_problems(path: str, message: Row) -> Iterator[Problem]:
     if calls in (None, []):
         return
     if message["role"] != "assistant":
-        yield _problem(path, "tool_calls_misplaced", "Only an assistant message may call tools.")
+        yield problem(path, "tool_calls_misplaced", "Only an assistant message may call tools.")
     elif not isinstance(calls, list):
-        yield _problem(path, "tool_calls_invalid", "tool_calls is a list of calls.")
+        yield problem(path, "tool_calls_invalid", "tool_calls is a list of calls.")
     else:
         problems = [problem for index, call in enumerate(calls) for problem in _call_problems(f"{path}[{index}]", call)]
         yield from problems or _ids_repeated(path, calls)
@@ -179,37 +224,38 @@ def _tool_calls_problems(path: str, message: Row) -> Iterator[Problem]:
 def _call_problems(path: str, call: Any) -> Iterator[Problem]:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or call.get("type", "function") != "function":
-        yield _problem(path, "tool_call_invalid",
-                       'A call is {"id": …, "type": "function", "function": {"name": …, "arguments": {…}}}.')
+        yield problem(path, "tool_call_invalid",
+                      'A call is {"id": …, "type": "function", "function": {"name": …, "arguments": {…}}}.')
         return
     if not _is_name(call.get("id")):
-        yield _problem(f"{path}.id", "tool_call_id_missing", "A call has an id.")
+        yield problem(f"{path}.id", "tool_call_id_missing", "A call has an id.")
     if not _is_name(function.get("name")):
-        yield _problem(f"{path}.function.name", "tool_call_name_missing", "A call names its function.")
+        yield problem(f"{path}.function.name", "tool_call_name_missing", "A call names its function.")
     if not isinstance(arguments_of(function.get("arguments")), dict):
-        yield _problem(f"{path}.function.arguments", "arguments_invalid",
-                       "The arguments are a JSON object, or a string that holds one.")
+        yield problem(f"{path}.function.arguments", "arguments_invalid",
+                      "The arguments are a JSON object, or a string that holds one.")
 
 
 def _ids_repeated(path: str, calls: list[Row]) -> Iterator[Problem]:
     seen: set[str] = set()
     for index, call in enumerate(calls):
         if call["id"] in seen:
-            yield _problem(f"{path}[{index}].id", "tool_call_id_repeated",
-                           f'Two calls of one message share the id "{clipped(call["id"])}".')
+            yield problem(f"{path}[{index}].id", "tool_call_id_repeated",
+                          f'Two calls of one message share the id "{clipped(call["id"])}".')
         seen.add(call["id"])
 
 
-def _tools_problems(tools: Any) -> Iterator[Problem]:
-    if tools is None:
-        return
-    if not isinstance(tools, list):
-        yield _problem("tools", "tools_invalid", "tools is a list of function definitions.")
-        return
-    for index, tool in enumerate(tools):
+def tools_problems(row: Row) -> Iterator[Problem]:
+    """What is wrong with the tools a row offers."""
+    tools = row.get("tools")
+    if tools is not None and not isinstance(tools, list):
+        yield problem("tools", "tools_invalid", "tools is a list of function definitions.")
+    for index, tool in enumerate(tools if isinstance(tools, list) else []):
         if not _is_tool(tool):
-            yield _problem(f"tools[{index}]", "tool_invalid",
-                           'A tool is {"type": "function", "function": {"name": …, …}}.')
+            yield problem(f"tools[{index}]", "tool_invalid",
+                          'A tool is {"type": "function", "function": {"name": …, …}}.')
+    if row.get("functions") not in (None, []):
+        yield problem("functions", "tools_invalid", "functions is the old form of tools.")
 
 
 def _is_tool(tool: Any) -> bool:
@@ -224,41 +270,46 @@ def _is_name(value: Any) -> bool:
 # Sequence: the messages together -------------------------------------------------------------------------------------
 
 
-def _calls_unanswered(messages: list[Row]) -> Iterator[Problem]:
-    """Every call before the final message is answered by a later tool message that names its id."""
+def calls_unanswered(messages: list[Row], path: str, end: int) -> Iterator[Problem]:
+    """Every call before the message at `end` is answered by a later tool message that names its id."""
     waiting: dict[str, str] = {}
     for index, message in enumerate(messages):
         if message["role"] == "tool":
             if waiting.pop(message["tool_call_id"], None) is None:
-                yield _unknown_id(index, message["tool_call_id"])
+                yield _unknown_id(f"{path}[{index}]", message["tool_call_id"])
             continue
-        if index == len(messages) - 1:
+        if index == end:
             break
         for number, call in enumerate(message.get("tool_calls") or []):
             if call["id"] in waiting:
                 yield _unanswered(waiting[call["id"]], call["id"])
-            waiting[call["id"]] = f"messages[{index}].tool_calls[{number}].id"
-    for id_, path in waiting.items():
-        yield _unanswered(path, id_)
+            waiting[call["id"]] = f"{path}[{index}].tool_calls[{number}].id"
+    for id_, place in waiting.items():
+        yield _unanswered(place, id_)
 
 
-def _unknown_id(index: int, id_: str) -> Problem:
-    return _problem(f"messages[{index}].tool_call_id", "tool_call_id_unknown",
-                    f'No call before this message waits for an answer to "{clipped(id_)}".')
+def _unknown_id(path: str, id_: str) -> Problem:
+    return problem(f"{path}.tool_call_id", "tool_call_id_unknown",
+                   f'No call before this message waits for an answer to "{clipped(id_)}".')
 
 
 def _unanswered(path: str, id_: str) -> Problem:
-    return _problem(path, "tool_call_unanswered", f'The call "{clipped(id_)}" is not answered by a tool message.')
+    return problem(path, "tool_call_unanswered", f'The call "{clipped(id_)}" is not answered by a tool message.')
 
 
 def _end_problems(messages: list[Row]) -> list[Problem]:
     last, path = messages[-1], f"messages[{len(messages) - 1}]"
     if last["role"] != "assistant":
-        return [_problem(f"{path}.role", "answer_missing", f'The last message is from "{last["role"]}"; a row ends '
-                         "with the assistant message to learn.")]
-    if not last.get("tool_calls") and not text_of(last.get("content")):
-        return [_problem(f"{path}.content", "answer_empty", "The final assistant message is empty.")]
+        return [problem(f"{path}.role", "answer_missing", f'The last message is from "{last["role"]}"; a row ends '
+                        "with the assistant message to learn.")]
+    if says_nothing(last):
+        return [problem(f"{path}.content", "answer_empty", "The final assistant message is empty.")]
     return []
+
+
+def says_nothing(message: Row) -> bool:
+    """Whether a well-formed message has neither text nor a call."""
+    return not message.get("tool_calls") and not text_of(message.get("content"))
 
 
 # What a good row says ------------------------------------------------------------------------------------------------
@@ -291,10 +342,15 @@ def answer_text(row: Row) -> str:
     return text_of(row["messages"][-1].get("content"))
 
 
-def image_places(row: Row) -> Iterator[str]:
-    """The path of each image part of a good row."""
+def images_of(row: Row) -> Iterator[tuple[str, str]]:
+    """Each image of a good row: where its part stands, and the path it names."""
     for index, message in enumerate(row["messages"]):
         content = message.get("content")
         for number, part in enumerate(content if isinstance(content, list) else []):
             if part["type"] == "image":
-                yield f"messages[{index}].content[{number}]"
+                yield f"messages[{index}].content[{number}]", part["path"]
+
+
+def image_places(row: Row) -> Iterator[str]:
+    """Where each image part of a good row stands."""
+    return (place for place, _ in images_of(row))

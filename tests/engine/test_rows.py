@@ -4,22 +4,25 @@ import json
 from pathlib import Path
 
 import pytest
-from optimize_child.rows import LineRefused, check_row, messages_of, read_row, tools_of
+from optimize_child.rows import LineRefused, check_pair, check_row, messages_of, read_row, tools_of
 
 CASES = json.loads((Path(__file__).resolve().parents[1] / "row_cases.json").read_text())
 
 
-def refusals(line: bytes) -> list:
+RULES = {"chat": check_row, "pair": check_pair}
+
+
+def refusals(line: bytes, rule: str = "chat") -> list:
     try:
-        return check_row(read_row(line))
+        return RULES[rule](read_row(line))
     except LineRefused as error:
         return [error.problem]
 
 
-@pytest.mark.requirement("R314", "R315", "R316", "R324")
+@pytest.mark.requirement("R314", "R315", "R316", "R324", "R133", "R305")
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_a_row_is_judged_as_the_shared_table_says(case):
-    found = refusals(case["line"].encode())
+    found = refusals(case["line"].encode(), case.get("rule", "chat"))
     assert [(problem.path, problem.code) for problem in found] == [(p["path"], p["code"]) for p in case["problems"]]
     for problem, expected in zip(found, case["problems"], strict=True):
         assert problem.message == expected.get("message", problem.message)

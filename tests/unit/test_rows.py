@@ -7,25 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasets.rows import EXAMPLES, MAX_PROBLEMS, RowRefused, answer_text, check_row, image_places, read_row, text_of
+from datasets.pairs import as_rows, read_pair
+from datasets.rows import EXAMPLES, MAX_PROBLEMS, RowRefused, answer_text, check_row, images_of, read_row, text_of
 from datasets.strict_json import LineRefused, parse_line
 
 CASES = json.loads((Path(__file__).resolve().parents[1] / "row_cases.json").read_text())
 GOOD = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'
 
 
-def refusals(line: bytes) -> list:
+RULES = {"chat": read_row, "pair": read_pair}
+
+
+def refusals(line: bytes, rule: str = "chat") -> list:
     try:
-        read_row(line)
+        RULES[rule](line)
     except RowRefused as error:
         return error.problems
     return []
 
 
-@pytest.mark.requirement("R314", "R315", "R316", "R324", "R027")
+@pytest.mark.requirement("R314", "R315", "R316", "R324", "R027", "R133", "R305")
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_a_row_is_judged_as_the_shared_table_says(case):
-    found = refusals(case["line"].encode())
+    found = refusals(case["line"].encode(), case.get("rule", "chat"))
     assert [problem.code for problem in found] == [expected["code"] for expected in case["problems"]]
     for problem, expected in zip(found, case["problems"], strict=True):
         assert expected["path"] in ("", problem.path)
@@ -34,7 +38,7 @@ def test_a_row_is_judged_as_the_shared_table_says(case):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["problems"]], ids=lambda case: case["name"])
 def test_every_refusal_shows_the_right_form(case):
-    for problem in refusals(case["line"].encode()):
+    for problem in refusals(case["line"].encode(), case.get("rule", "chat")):
         assert problem.message.endswith((".", "!"))
         assert problem.hint
 
@@ -95,13 +99,28 @@ def test_the_answer_and_the_images_of_a_row():
     answered = [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]
     row = {"messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]}
     assert answer_text(row) == "bc"
-    assert list(image_places(row)) == ["messages[0].content[1]"]
+    assert list(images_of(row)) == [("messages[0].content[1]", "p.png")]
     assert text_of(None) == ""
 
 
 def test_every_code_has_an_example():
     used = {problem["code"] for case in CASES for problem in case["problems"]}
-    assert used - {"not_json", "duplicate_key", "not_a_number"} <= EXAMPLES.keys()
+    lines = {"not_json", "duplicate_key", "not_a_number", "number_out_of_range", "number_too_long", "nested_too_deep",
+             "nul_character", "lone_surrogate", "byte_order_mark"}
+    assert used - lines <= EXAMPLES.keys()
+
+
+def test_a_pair_stands_for_its_prompt_with_each_answer():
+    better, worse = {"role": "assistant", "content": "b"}, {"role": "assistant", "content": "c"}
+    asked = {"role": "user", "content": "a"}
+    pair = read_pair(json.dumps({"prompt": [asked], "chosen": better, "rejected": worse}).encode())
+    assert [row["messages"] for row in as_rows(pair)] == [[asked, better], [asked, worse]]
+
+
+@pytest.mark.requirement("R305")
+def test_a_row_of_the_other_form_is_told_that_a_dataset_holds_one():
+    for rule, line in (("chat", b'{"chosen": {}, "rejected": {}}'), ("pair", b'{"messages": []}')):
+        assert "not both" in refusals(line, rule)[0].hint
 
 
 SCALARS = (st.none() | st.booleans() | st.integers(-2**53, 2**53) | st.floats(allow_nan=False, allow_infinity=False)

@@ -1,4 +1,4 @@
-"""The row rule: what a chat row must be, said of every wrong place at once.
+"""The row rule: what a chat row and a preference pair must be, said of every wrong place at once.
 
 The registry keeps the same rule on its side of the seam; one table of cases, tests/row_cases.json, holds both.
 """
@@ -6,9 +6,22 @@ The registry keeps the same rule on its side of the seam; one table of cases, te
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 ROLES = ("system", "user", "assistant", "tool")
+ANSWERS = ("chosen", "rejected")
+MAX_DEPTH = 100
+MAX_NUMBER_DIGITS = 1000
+MAX_PATH_CHARACTERS = 300
+SHOWN_CHARACTERS = 60
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+_DIGITS = re.compile(f"[0-9]{{{MAX_NUMBER_DIGITS + 1}}}")
+_ESCAPED = re.compile(r"%(?:2e|2f|5c|25|00)", re.IGNORECASE)
+_ROOTED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Problem(NamedTuple):
@@ -27,28 +40,49 @@ class LineRefused(Exception):
         self.problem = problem
 
 
+# One line of JSON -----------------------------------------------------------------------------------------------------
+
+
 def read_row(line: bytes) -> dict[str, Any]:
-    """The object on a line; raises LineRefused for bad UTF-8, bad JSON, a repeated key, NaN, or another value."""
-    try:
-        value = json.loads(line.decode(), object_pairs_hook=_unique_keys, parse_constant=_no_constant)
-    except UnicodeDecodeError:
-        raise LineRefused(Problem("", "not_utf8", "The line is not valid UTF-8.")) from None
-    except json.JSONDecodeError as error:
-        text = f"The line is not valid JSON: {error.msg} at column {error.colno}."
-        raise LineRefused(Problem("", "not_json", text)) from None
-    except RecursionError:
-        raise LineRefused(Problem("", "not_json", "The line is nested too deeply.")) from None
+    """The object on a line. Raises LineRefused for what the registry refuses of a line, whatever it means."""
+    value = _parse(line)
     if not isinstance(value, dict):
         raise LineRefused(Problem("", "not_an_object", "A row is a JSON object."))
     return value
 
 
+def _parse(line: bytes) -> Any:
+    try:
+        value = json.loads(
+            line.decode(),
+            object_pairs_hook=_unique_keys,
+            parse_constant=_no_constant,
+            parse_int=_whole_number,
+            parse_float=_number,
+        )
+    except UnicodeDecodeError:
+        raise LineRefused(Problem("", "not_utf8", "The line is not valid UTF-8.")) from None
+    except json.JSONDecodeError as error:
+        raise LineRefused(_not_json(line, error)) from None
+    except RecursionError:
+        raise LineRefused(_too_deep()) from None
+    _refuse_depth(line, value)
+    _refuse_signs(line, value)
+    return value
+
+
+def _not_json(line: bytes, error: json.JSONDecodeError) -> Problem:
+    if line.startswith(b"\xef\xbb\xbf"):
+        return Problem("", "byte_order_mark", "A byte order mark stands inside the file; one may only open it.")
+    return Problem("", "not_json", f"The line is not valid JSON: {error.msg} at column {error.colno}.")
+
+
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    body: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in body:
-            raise LineRefused(Problem("", "duplicate_key", f'The key "{name}" appears twice in one object.'))
-        body[name] = value
+    body = dict(pairs)
+    if len(body) < len(pairs):
+        seen: set[str] = set()
+        name = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise LineRefused(Problem("", "duplicate_key", f'The key "{name}" appears twice in one object.'))
     return body
 
 
@@ -56,31 +90,92 @@ def _no_constant(_text: str) -> None:
     raise LineRefused(Problem("", "not_a_number", "NaN and Infinity are not JSON."))
 
 
+def _number(text: str) -> float:
+    if _DIGITS.search(text):
+        reason = f"A number has more than {MAX_NUMBER_DIGITS} digits."
+        raise LineRefused(Problem("", "number_too_long", reason))
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise LineRefused(Problem("", "number_out_of_range", "A number is too large."))
+    return value
+
+
+def _whole_number(text: str) -> int:
+    _number(text)
+    return int(text)
+
+
+def _refuse_depth(line: bytes, value: Any) -> None:
+    if line.count(b"[") + line.count(b"{") <= MAX_DEPTH:
+        return
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [item for holder in level for item in _children(holder) if isinstance(item, dict | list)]
+        if not level:
+            return
+    raise LineRefused(_too_deep())
+
+
+def _too_deep() -> Problem:
+    return Problem("", "nested_too_deep", f"The line nests more than {MAX_DEPTH} levels deep.")
+
+
+def _children(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _refuse_signs(line: bytes, value: Any) -> None:
+    """U+0000 and halves of surrogate pairs: only an escape can spell them in good UTF-8."""
+    if b"\\u0000" not in line and b"\\ud" not in line and b"\\uD" not in line:
+        return
+    for text in _texts(value):
+        if "\0" in text:
+            raise LineRefused(Problem("", "nul_character", "The text holds the character U+0000."))
+        if any("\ud800" <= sign <= "\udfff" for sign in text):
+            raise LineRefused(Problem("", "lone_surrogate", "Half of a surrogate pair stands alone."))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+    for item in _children(value):
+        yield from _texts(item)
+
+
+# A chat row ----------------------------------------------------------------------------------------------------------
+
+
 def check_row(row: dict[str, Any]) -> list[Problem]:
     """Everything that is wrong with a chat row; empty for a good one."""
     messages = row.get("messages")
-    problems = _check_tools(row.get("tools"))
-    if row.get("functions") not in (None, []):
-        problems.append(Problem("functions", "tools_invalid", "functions is the old form of tools."))
+    problems = _check_tools(row)
     if not isinstance(messages, list) or not messages:
         text = 'A row needs "messages": a list of chat messages, oldest first.'
         return [*problems, Problem("messages", "messages_missing", text)]
-    shaped = [_check_message(index, message) for index, message in enumerate(messages)]
-    problems += [problem for found in shaped for problem in found]
+    problems += _check_messages("messages", messages)
     if problems:
         return problems
-    return [*_check_calls_answered(messages), *_check_end(messages)]
+    return [*_check_calls_answered("messages", messages, len(messages) - 1), *_check_end(messages)]
 
 
-def _check_message(index: int, message: Any) -> list[Problem]:
-    path = f"messages[{index}]"
+def _check_messages(path: str, messages: list[Any]) -> list[Problem]:
+    shaped = [_check_message(f"{path}[{index}]", message, index == 0) for index, message in enumerate(messages)]
+    return [problem for found in shaped for problem in found]
+
+
+def _check_message(path: str, message: Any, is_first: bool) -> list[Problem]:
     if not isinstance(message, dict):
         return [Problem(path, "message_not_an_object", "A message is an object with a role and a content.")]
     role = message.get("role")
     if role not in ROLES:
         text = f"The role is {json.dumps(role)}; it must be system, user, assistant or tool."
         return [Problem(f"{path}.role", "role_unknown", text)]
-    problems = [] if role != "system" or index == 0 else [_late_system(path)]
+    problems = [] if role != "system" or is_first else [_late_system(path)]
     if message.get("function_call") is not None:
         text = "function_call is the old form of tool_calls."
         return [*problems, Problem(f"{path}.function_call", "legacy_function_call", text)]
@@ -116,9 +211,35 @@ def _check_part(path: str, part: Any, role: str) -> Problem | None:
     if kind == "text" and isinstance(part.get("text"), str):
         return None
     if kind == "image" and _is_name(part.get("path")):
-        return None if role == "user" else Problem(path, "image_misplaced", "Only a user message may hold an image.")
+        return _check_image(path, part["path"], role)
     text = 'A part is {"type": "text", "text": …} or {"type": "image", "path": …}.'
     return Problem(path, "content_part_invalid", text)
+
+
+def _check_image(place: str, path: str, role: str) -> Problem | None:
+    if role != "user":
+        return Problem(place, "image_misplaced", "Only a user message may hold an image.")
+    fault = _path_fault(path)
+    return Problem(f"{place}.path", "image_path_invalid", f'The path "{_clipped(path)}" {fault}.') if fault else None
+
+
+def _path_fault(path: str) -> str:
+    """Why a path may not name a file beside the rows; empty where it may."""
+    if len(path) > MAX_PATH_CHARACTERS:
+        return f"is longer than {MAX_PATH_CHARACTERS} characters"
+    if any(unicodedata.category(sign) in UNSEEN for sign in path):
+        return "holds a sign that cannot be seen"
+    if "\\" in path or _ESCAPED.search(path):
+        return "holds a backslash or an escaped separator; write / between folders"
+    if path.startswith("/") or _ROOTED.match(path):
+        return "is not relative"
+    if not {"", ".", ".."}.isdisjoint(path.split("/")):
+        return "leaves its folder or names one twice; . and .. are no part of a path"
+    return ""
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
 def _check_tool_calls(path: str, message: dict[str, Any]) -> list[Problem]:
@@ -159,31 +280,31 @@ def _check_ids_differ(path: str, calls: list[dict[str, Any]]) -> list[Problem]:
     return problems
 
 
-def _check_calls_answered(messages: list[dict[str, Any]]) -> list[Problem]:
-    """Every call before the final message is answered by a later tool message that names its id."""
+def _check_calls_answered(path: str, messages: list[dict[str, Any]], end: int) -> list[Problem]:
+    """Every call before the message at `end` is answered by a later tool message that names its id."""
     problems: list[Problem] = []
     waiting: dict[str, str] = {}
     for index, message in enumerate(messages):
         if message["role"] == "tool":
             if waiting.pop(message["tool_call_id"], None) is None:
-                problems.append(_unknown_id(index, message))
+                problems.append(_unknown_id(f"{path}[{index}]", message["tool_call_id"]))
             continue
-        if index == len(messages) - 1:
+        if index == end:
             break
         for number, call in enumerate(message.get("tool_calls") or []):
             if call["id"] in waiting:
                 problems.append(_unanswered(waiting[call["id"]], call["id"]))
-            waiting[call["id"]] = f"messages[{index}].tool_calls[{number}].id"
-    return problems + [_unanswered(path, id_) for id_, path in waiting.items()]
+            waiting[call["id"]] = f"{path}[{index}].tool_calls[{number}].id"
+    return problems + [_unanswered(place, id_) for id_, place in waiting.items()]
 
 
-def _unknown_id(index: int, message: dict[str, Any]) -> Problem:
-    text = f'No call before this message waits for an answer to "{message["tool_call_id"]}".'
-    return Problem(f"messages[{index}].tool_call_id", "tool_call_id_unknown", text)
+def _unknown_id(path: str, id_: str) -> Problem:
+    text = f'No call before this message waits for an answer to "{_clipped(id_)}".'
+    return Problem(f"{path}.tool_call_id", "tool_call_id_unknown", text)
 
 
 def _unanswered(path: str, id_: str) -> Problem:
-    return Problem(path, "tool_call_unanswered", f'The call "{id_}" is not answered by a tool message.')
+    return Problem(path, "tool_call_unanswered", f'The call "{_clipped(id_)}" is not answered by a tool message.')
 
 
 def _check_end(messages: list[dict[str, Any]]) -> list[Problem]:
@@ -191,21 +312,26 @@ def _check_end(messages: list[dict[str, Any]]) -> list[Problem]:
     if last["role"] != "assistant":
         text = f'The last message is from "{last["role"]}"; a row ends with the assistant message to learn.'
         return [Problem(f"{path}.role", "answer_missing", text)]
-    if not last.get("tool_calls") and not text_of(last.get("content")):
+    if _says_nothing(last):
         return [Problem(f"{path}.content", "answer_empty", "The final assistant message is empty.")]
     return []
 
 
-def _check_tools(tools: Any) -> list[Problem]:
-    if tools is None:
-        return []
-    if not isinstance(tools, list):
-        return [Problem("tools", "tools_invalid", "tools is a list of function definitions.")]
-    return [
-        Problem(f"tools[{index}]", "tool_invalid", 'A tool is {"type": "function", "function": {"name": …, …}}.')
-        for index, tool in enumerate(tools)
-        if not _is_tool(tool)
-    ]
+def _says_nothing(message: dict[str, Any]) -> bool:
+    return not message.get("tool_calls") and not text_of(message.get("content"))
+
+
+def _check_tools(row: dict[str, Any]) -> list[Problem]:
+    tools, problems = row.get("tools"), []
+    if tools is not None and not isinstance(tools, list):
+        problems.append(Problem("tools", "tools_invalid", "tools is a list of function definitions."))
+    for index, tool in enumerate(tools if isinstance(tools, list) else []):
+        if not _is_tool(tool):
+            text = 'A tool is {"type": "function", "function": {"name": …, …}}.'
+            problems.append(Problem(f"tools[{index}]", "tool_invalid", text))
+    if row.get("functions") not in (None, []):
+        problems.append(Problem("functions", "tools_invalid", "functions is the old form of tools."))
+    return problems
 
 
 def _is_tool(tool: Any) -> bool:
@@ -215,6 +341,63 @@ def _is_tool(tool: Any) -> bool:
 
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value != ""
+
+
+# A preference pair ---------------------------------------------------------------------------------------------------
+
+
+def check_pair(row: dict[str, Any]) -> list[Problem]:
+    """Everything that is wrong with a preference pair; empty for a good one."""
+    prompt, problems = row.get("prompt"), _check_tools(row)
+    if isinstance(prompt, list) and prompt:
+        problems += _check_messages("prompt", prompt)
+    else:
+        text = 'A pair needs "prompt": a list of chat messages, oldest first.'
+        problems.append(Problem("prompt", "pair_incomplete", text))
+    for name in ANSWERS:
+        problems += _check_answer(name, row.get(name))
+    return problems or _check_sense(row)
+
+
+def _check_answer(name: str, answer: Any) -> list[Problem]:
+    if answer is None:
+        return [Problem(name, "pair_incomplete", f'A pair needs "{name}": one assistant message.')]
+    if not isinstance(answer, dict) or answer.get("role") != "assistant":
+        text = f"{name} is one message of the assistant, an object with its role."
+        return [Problem(name, "answer_not_a_message", text)]
+    return _check_message(name, answer, False)
+
+
+def _check_sense(row: dict[str, Any]) -> list[Problem]:
+    prompt = row["prompt"]
+    problems = _check_calls_answered("prompt", prompt, len(prompt))
+    last = prompt[-1]["role"]
+    if last not in ("user", "tool"):
+        text = f'The last message of the prompt is from "{last}"; a prompt ends with the message that both answers '
+        problems.append(Problem(f"prompt[{len(prompt) - 1}].role", "prompt_unfinished", f"{text}reply to."))
+    for index, message in enumerate(prompt):
+        content = message.get("content")
+        for number, part in enumerate(content if isinstance(content, list) else []):
+            if part["type"] == "image":
+                text = "The part is an image; a preference pair holds text."
+                problems.append(Problem(f"prompt[{index}].content[{number}]", "image_in_pair", text))
+    for name in ANSWERS:
+        if _says_nothing(row[name]):
+            problems.append(Problem(f"{name}.content", "answer_empty", f"The {name} answer is empty."))
+    if _said(row["chosen"]) == _said(row["rejected"]):
+        text = "chosen and rejected say the same; a pair prefers one to the other."
+        problems.append(Problem("rejected", "answers_equal", text))
+    return problems
+
+
+def _said(answer: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    """What a well-formed answer says and calls, however it is written: its text, its calls in order."""
+    calls = [call["function"] for call in answer.get("tool_calls") or []]
+    # Written out, because Python takes 1 and true for equal.
+    return text_of(answer.get("content")), [(call["name"], json.dumps(_as_object(call["arguments"]))) for call in calls]
+
+
+# What a good row says ------------------------------------------------------------------------------------------------
 
 
 def text_of(content: Any) -> str:
@@ -257,6 +440,6 @@ def _as_object(arguments: Any) -> Any:
     if not isinstance(arguments, str):
         return arguments
     try:
-        return json.loads(arguments, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
-    except (json.JSONDecodeError, LineRefused):
+        return _parse(arguments.encode())
+    except LineRefused:
         return arguments
