@@ -8,7 +8,7 @@ from optimize_child.layouts import Packed, Padded, Unpadded
 from optimize_child.models import load_model
 from optimize_child.order import one_row_each
 from optimize_child.segments import attention_of
-from optimize_child.tokens import IGNORED, TokenRows
+from optimize_child.token_rows import IGNORED, TokenRows
 
 HEAD = list(range(10, 40))
 

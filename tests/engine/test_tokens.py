@@ -7,7 +7,8 @@ import tiny
 from optimize_child.failures import JobFailure
 from optimize_child.masks import Policy
 from optimize_child.template import ChatTemplate
-from optimize_child.tokens import IGNORED, Reading, read_tokens
+from optimize_child.token_rows import IGNORED
+from optimize_child.tokens import Reading, read_tokens
 
 LAST = Policy()
 ROW = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]}
@@ -93,7 +94,7 @@ def test_drop_leaves_long_rows_out_and_counts_them(read):
 
 @pytest.mark.requirement("R095")
 def test_drop_with_no_row_left_is_refused(read):
-    with pytest.raises(JobFailure, match="No row is left") as info:
+    with pytest.raises(JobFailure, match="No row of the training dataset is left") as info:
         read([LONG], truncation="drop")
     assert info.value.code == "nothing_to_train"
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from optimize_child.tokens import IGNORED, TokenRows
+from optimize_child.token_rows import IGNORED, TokenRows
 
 # A shorter common beginning saves less than the extra attention calls cost.
 SHORTEST_SHARED_PREFIX = 16

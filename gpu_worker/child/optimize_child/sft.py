@@ -25,7 +25,8 @@ from optimize_child.masks import policy_of
 from optimize_child.models import load_model, load_tokenizer, lora_config
 from optimize_child.order import Updates, one_row_each, pack, total_updates
 from optimize_child.template import ChatTemplate, TemplateRefused
-from optimize_child.tokens import IGNORED, Reading, TokenRows, read_tokens
+from optimize_child.token_rows import IGNORED, TokenRows
+from optimize_child.tokens import Reading, read_tokens
 from optimize_child.trainer import Course, SupervisedTrainer, count_trained, trainer_arguments
 
 # Relative differences of two ways to sum the same loss: rounding on the CPU's fp32; a GPU's bf16 is coarser.

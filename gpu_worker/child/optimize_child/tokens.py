@@ -1,65 +1,26 @@
-"""A dataset as the trainer reads it: every row's tokens and mask in flat arrays, refused rows named by their lines."""
+"""A dataset of chat rows as the trainer reads it: each row's tokens and mask, refused rows named by their lines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
+from optimize_child.explicit_masks import explicit_mask, require_length
 from optimize_child.failures import JobFailure
-from optimize_child.masks import Conversation, MaskRefused, Policy, token_mask
+from optimize_child.lines import Line, read_lines
+from optimize_child.masks import Conversation, MaskRefused, Policy, Span, token_mask
+from optimize_child.refusals import count_rows, refuse_long_rows, refuse_rows, refuse_untrained_rows
 from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, tools_of
+from optimize_child.system_alone import SystemAlone
 from optimize_child.template import ChatTemplate, TemplateRefused
 from optimize_child.template_check import TemplateCheck
+from optimize_child.token_rows import RowStore, TokenRows
+from optimize_child.truncation import TRIMMING, NeverFits, cut_right, trim_to_fit
 
-IGNORED = -100
-NAMED_ROWS = 20
 BATCH_ROWS = 256
-
-
-class Line(NamedTuple):
-    """One non-blank line of a dataset: its place for messages, its position among the rows, its bytes."""
-
-    place: str
-    position: int
-    data: bytes
-
-
-class Rendered(NamedTuple):
-    """A row on its way to tokens: the rendered text and what of it is trained."""
-
-    line: Line
-    text: str
-    spans: list[Any]
-    mask: list[int] | None
-
-
-@dataclass(frozen=True)
-class TokenRows:
-    """Rows as flat arrays: row i is `ids[starts[i]:starts[i + 1]]`; its labels are the ids, -100 where not trained."""
-
-    ids: np.ndarray
-    labels: np.ndarray
-    starts: np.ndarray
-    too_long: int
-    masked: int
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.starts)
-
-    def row(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of a row and its labels."""
-        part = slice(self.starts[index], self.starts[index + 1])
-        return self.ids[part], self.labels[part]
-
-    def trained_tokens(self) -> int:
-        return int(np.count_nonzero(self.labels != IGNORED))
+CORRECT = "Correct or remove these rows and register the dataset again."
 
 
 @dataclass(frozen=True)
@@ -70,27 +31,29 @@ class Reading:
     max_length: int
     truncation: str
     mask_column: str | None = None
+    dataset: str = "training"
+    watch: SystemAlone | None = None
+    """Set for a model whose template does not render a system message alone with tools."""
 
 
-def read_lines(files: Iterable[Path]) -> Iterator[Line]:
-    """The rows of a dataset's files in order. Only LF ends a line; blank lines are no rows."""
-    paths = list(files)
-    position = 0
-    for path in paths:
-        shard = f" of {path.name}" if len(paths) > 1 else ""
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                data = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-                if data.strip():
-                    yield Line(f"line {number}{shard}", position, data.rstrip(b"\r\n"))
-                    position += 1
+class Rendered(NamedTuple):
+    """A row on its way to tokens: the rendered conversation and what of it is trained."""
+
+    line: Line
+    conversation: Conversation
+    spans: list[Span]
+    mask: list[int] | None
 
 
 def read_tokens(
-    files: Iterable[Path], template: ChatTemplate, reading: Reading, tick: Callable[[int], None]
+    files: Iterable[Path],
+    template: ChatTemplate,
+    reading: Reading,
+    tick: Callable[[int], None],
+    folder: Path | None = None,
 ) -> TokenRows:
     """Every row of a dataset as tokens and mask. Raises JobFailure naming the rows that cannot be trained on."""
-    reader = _Reader(template, reading)
+    reader = _Reader(template, reading, RowStore(folder))
     for count, batch in _batches(reader.render_all(read_lines(files)), BATCH_ROWS):
         reader.tokenize(batch)
         tick(count)
@@ -113,16 +76,15 @@ def _batches(rows: Iterator[Rendered | None], size: int) -> Iterator[tuple[int, 
 class _Reader:
     """Collects rows and refusals; a dataset is refused once, with all that is wrong with it."""
 
-    def __init__(self, template: ChatTemplate, reading: Reading) -> None:
+    def __init__(self, template: ChatTemplate, reading: Reading, store: RowStore) -> None:
         self.template = template
         self.check = TemplateCheck(template)
         self.reading = reading
-        self.ids: list[np.ndarray] = []
-        self.labels: list[np.ndarray] = []
+        self.store = store
         self.bad: list[tuple[str, str]] = []
         self.long: list[tuple[int, str]] = []
         self.empty: list[str] = []
-        self.masked = 0
+        self.trimmed = self.turns_removed = self.masked = 0
 
     def render_all(self, lines: Iterator[Line]) -> Iterator[Rendered | None]:
         for line in lines:
@@ -139,108 +101,100 @@ class _Reader:
             raise MaskRefused("; ".join(f"{problem.path}: {problem.message}" for problem in problems))
         if has_images(row):
             raise MaskRefused("the row has images, and this run trains on text")
-        conversation = Conversation(self.check, messages_of(row), tools_of(row))
-        mask = row.get(self.reading.mask_column) if self.reading.mask_column else None
-        if mask is not None:
-            return Rendered(line, conversation.text, [], _check_mask(mask, self.reading.mask_column))
-        return Rendered(line, conversation.text, conversation.trained_spans(self.reading.policy), None)
+        messages, tools = messages_of(row), tools_of(row)
+        if self.reading.watch:
+            self.reading.watch.see(self.reading.dataset, line.place, messages, tools)
+        conversation = Conversation(self.check, messages, tools)
+        mask = explicit_mask(row, self.reading.mask_column)
+        spans = conversation.trained_spans(self.reading.policy) if mask is None else []
+        return Rendered(line, conversation, spans, mask)
 
     def tokenize(self, batch: list[Rendered]) -> None:
         if not batch:
             return
-        ids, offsets = self.template.tokenize([row.text for row in batch])
+        ids, offsets = self.template.tokenize([row.conversation.text for row in batch])
         for row, row_ids, row_offsets in zip(batch, ids, offsets, strict=True):
             try:
-                self._add(row, row_ids, row_offsets)
-            except MaskRefused as error:
+                self._fit(row, row_ids, row_offsets)
+            except (MaskRefused, TemplateRefused) as error:
                 self.bad.append((row.line.place, str(error)))
 
-    def _add(self, row: Rendered, ids: list[int], offsets: list[tuple[int, int]]) -> None:
-        if row.mask is not None and len(row.mask) != len(ids):
-            raise MaskRefused(f"the mask has {len(row.mask)} entries and the row has {len(ids)} tokens")
+    def _fit(self, row: Rendered, ids: list[int], offsets: list[tuple[int, int]]) -> None:
+        if row.mask is not None:
+            require_length(row.mask, self.reading.mask_column, len(ids))
         if len(ids) > self.reading.max_length:
+            self._shorten(row, ids, offsets)
+        else:
+            self._keep(row, ids, _trained(row, offsets))
+
+    def _shorten(self, row: Rendered, ids: list[int], offsets: list[tuple[int, int]]) -> None:
+        if self.reading.truncation in TRIMMING:
+            self._trim(row, len(ids))
+        elif self.reading.truncation == "right":
+            self._keep(row, *cut_right(ids, _trained(row, offsets), self.reading.max_length))
+            self.trimmed += 1
+        else:
             self.long.append((len(ids), row.line.place))
+
+    def _trim(self, row: Rendered, tokens: int) -> None:
+        if row.mask is not None:
+            raise MaskRefused(
+                f"the row has {tokens} tokens and carries a mask in {self.reading.mask_column}, which covers the whole "
+                f"conversation, so data.truncation {self.reading.truncation} cannot remove its turns"
+            )
+        if self.reading.watch:
+            self.reading.watch.see_trimmed(self.reading.dataset, row.line.place)
+        try:
+            trimmed = trim_to_fit(row.conversation, self.check, self.reading.max_length)
+        except NeverFits as error:
+            self.long.append((error.tokens, row.line.place))
             return
-        mask = token_mask(offsets, row.spans) if row.mask is None else [bool(bit) for bit in row.mask]
-        # The first token is predicted from nothing, so it cannot be trained.
-        if not any(mask[1:]):
+        spans = trimmed.conversation.trained_spans(self.reading.policy)
+        self._keep(row, trimmed.ids, token_mask(trimmed.offsets, spans))
+        self.trimmed += 1
+        self.turns_removed += trimmed.turns_removed
+
+    def _keep(self, row: Rendered, ids: list[int], trained: list[bool]) -> None:
+        if self.store.add(ids, trained):
+            self.masked += row.mask is not None
+        else:
             self.empty.append(row.line.place)
-            return
-        mask[0] = False
-        self.masked += row.mask is not None
-        tokens = np.asarray(ids, dtype=np.int32)
-        self.ids.append(tokens)
-        self.labels.append(np.where(mask, tokens, np.int32(IGNORED)))
 
     def finish(self) -> TokenRows:
-        refuse_rows(self.bad, "cannot be trained on", "Correct or remove these rows and register the dataset again.")
-        if self.reading.truncation == "error":
-            self._refuse_long()
-        self._refuse_empty()
-        starts = np.zeros(len(self.ids) + 1, dtype=np.int64)
-        np.cumsum([len(ids) for ids in self.ids], out=starts[1:])
-        ids, labels = np.concatenate(self.ids), np.concatenate(self.labels)
-        return TokenRows(ids, labels, starts, too_long=len(self.long), masked=self.masked)
-
-    def _refuse_long(self) -> None:
-        if not self.long:
-            return
-        longest = sorted(self.long, key=lambda item: -item[0])
-        named = ", ".join(f"{place} ({tokens} tokens)" for tokens, place in longest[:NAMED_ROWS])
-        raise JobFailure(
-            "row_too_long",
-            f"{_rows(len(longest))} longer than maxSeqLength {self.reading.max_length}: {named}{_more(longest)}",
-            hint="Raise config.maxSeqLength, shorten the rows, or set data.truncation to drop to leave them out.",
-            rows=[{"line": place, "tokens": tokens} for tokens, place in longest[:NAMED_ROWS]],
-            count=len(longest),
+        refuse_rows(self.bad, "cannot be trained on", CORRECT)
+        self._refuse_long()
+        refuse_untrained_rows(self.empty)
+        if not len(self.store):
+            raise _no_row_left(len(self.long), self.reading)
+        return self.store.finish(
+            too_long=len(self.long), trimmed=self.trimmed, turns_removed=self.turns_removed, masked=self.masked
         )
 
-    def _refuse_empty(self) -> None:
-        if self.empty:
-            raise JobFailure(
-                "nothing_to_train",
-                f"{_rows(len(self.empty))} without a token to train on: "
-                f"{', '.join(self.empty[:NAMED_ROWS])}{_more(self.empty)}",
-                hint="Give these rows an answer, or change the loss group so that it covers one.",
-                rows=[{"line": place} for place in self.empty[:NAMED_ROWS]],
-                count=len(self.empty),
+    def _refuse_long(self) -> None:
+        limit = self.reading.max_length
+        if self.reading.truncation == "error":
+            refuse_long_rows(
+                self.long,
+                f"longer than maxSeqLength {limit}",
+                "Raise config.maxSeqLength, shorten the rows, or set data.truncation to drop to leave them out.",
             )
-        if not self.ids:
-            raise JobFailure(
-                "nothing_to_train",
-                f"No row is left: {_rows(len(self.long))} longer than maxSeqLength {self.reading.max_length}.",
-                hint="Raise config.maxSeqLength or shorten the rows.",
+        elif self.reading.truncation == "oldest":
+            refuse_long_rows(
+                self.long,
+                f"longer than maxSeqLength {limit} even with all turns but the last removed",
+                "Raise config.maxSeqLength, shorten the rows, or set data.truncation to oldest_or_drop to leave them "
+                "out.",
             )
 
 
-def refuse_rows(bad: list[tuple[str, str]], what: str, hint: str) -> None:
-    """Raise JobFailure `bad_row` for the refused rows, the first of them named with their reasons."""
-    if not bad:
-        return
-    named = "; ".join(f"{place}: {text}" for place, text in bad[:NAMED_ROWS])
-    raise JobFailure(
-        "bad_row",
-        f"{_rows(len(bad))} {what}. {named}{_more(bad)}",
-        hint=hint,
-        rows=[{"line": place, "reason": text} for place, text in bad[:NAMED_ROWS]],
-        count=len(bad),
+def _trained(row: Rendered, offsets: list[tuple[int, int]]) -> list[bool]:
+    return token_mask(offsets, row.spans) if row.mask is None else [bool(bit) for bit in row.mask]
+
+
+def _no_row_left(too_long: int, reading: Reading) -> JobFailure:
+    return JobFailure(
+        "nothing_to_train",
+        f"No row of the {reading.dataset} dataset is left: {count_rows(too_long)} longer than maxSeqLength "
+        f"{reading.max_length}, which data.truncation {reading.truncation} leaves out.",
+        hint="Raise config.maxSeqLength or shorten the rows.",
     )
-
-
-def _check_mask(mask: Any, column: str | None) -> list[int]:
-    """An explicit mask as given; its length is checked once the row has tokens."""
-    if not isinstance(mask, list) or not mask or any(type(bit) is not int or bit not in (0, 1) for bit in mask):
-        raise MaskRefused(f"{column} is not a list of 0 and 1")
-    if mask[0] == 1:
-        raise MaskRefused(f"{column} selects the first token, which nothing predicts")
-    if 1 not in mask:
-        raise MaskRefused(f"{column} selects no token")
-    return mask
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
-
-
-def _more(found: list[Any]) -> str:
-    return f" and {len(found) - NAMED_ROWS} more" if len(found) > NAMED_ROWS else ""

@@ -28,7 +28,7 @@ from optimize_child.head import compact_head
 from optimize_child.layouts import Layout
 from optimize_child.memory import peak_memory
 from optimize_child.order import Updates
-from optimize_child.tokens import IGNORED, TokenRows
+from optimize_child.token_rows import IGNORED, TokenRows
 
 
 @dataclass
@@ -40,6 +40,7 @@ class Course:
     validate_every: int
     reason_to_leave: Callable[[], str | None]
     validation: list[dict[str, Any]] = field(default_factory=list)
+    pause_at: int | None = None
     left: str | None = None
 
     def saves_at(self, step: int, *, epoch_ends: bool) -> bool:
@@ -47,6 +48,12 @@ class Course:
         if step >= self.total_steps:
             return True
         return bool(self.save_every) and (step % self.save_every == 0 or epoch_ends)
+
+    def leaves_at(self, step: int) -> str | None:
+        """Why the job leaves at this boundary: it was asked to, or its plan pauses here. Not at its last step."""
+        if step >= self.total_steps:
+            return None
+        return self.reason_to_leave() or ("pause" if step == self.pause_at else None)
 
     def validates_at(self, step: int) -> bool:
         return bool(self.validation) and (step % self.validate_every == 0 or step >= self.total_steps)
@@ -65,10 +72,10 @@ class _Boundaries(TrainerCallback):
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> TrainerControl:
         step = state.global_step
-        self.course.left = self.course.reason_to_leave() if step < self.course.total_steps else None
+        self.course.left = self.course.leaves_at(step)
         ends = step % len(self.updates) == 0
         control.should_evaluate = self.course.validates_at(step)
-        control.should_save = self.course.saves_at(step, epoch_ends=ends) or self.course.left is not None
+        control.should_save = self.course.saves_at(step, epoch_ends=ends) or self.course.left not in (None, "drop")
         control.should_training_stop |= self.course.left is not None
         return control
 

@@ -1,0 +1,62 @@
+"""The rows of a dataset that refuse it, collected over the whole of it and told once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from optimize_child.failures import JobFailure
+
+NAMED_ROWS = 20
+
+
+def refuse_rows(bad: list[tuple[str, str]], what: str, hint: str) -> None:
+    """Raise JobFailure `bad_row` for the refused rows, the first of them named with their reasons."""
+    if not bad:
+        return
+    named = "; ".join(f"{place}: {text}" for place, text in bad[:NAMED_ROWS])
+    raise JobFailure(
+        "bad_row",
+        f"{count_rows(len(bad))} {what}. {named}{and_more(bad)}",
+        hint=hint,
+        rows=[{"line": place, "reason": text} for place, text in bad[:NAMED_ROWS]],
+        count=len(bad),
+    )
+
+
+def refuse_long_rows(long: list[tuple[int, str]], what: str, hint: str) -> None:
+    """Raise JobFailure `row_too_long` for rows given as (tokens, place), the longest of them named first."""
+    if not long:
+        return
+    longest = sorted(long, key=lambda item: -item[0])
+    named = ", ".join(f"{place} ({tokens} tokens)" for tokens, place in longest[:NAMED_ROWS])
+    raise JobFailure(
+        "row_too_long",
+        f"{count_rows(len(longest))} {what}: {named}{and_more(longest)}",
+        hint=hint,
+        rows=[{"line": place, "tokens": tokens} for tokens, place in longest[:NAMED_ROWS]],
+        count=len(longest),
+    )
+
+
+def refuse_untrained_rows(places: list[str]) -> None:
+    """Raise JobFailure `nothing_to_train` for rows of which no token would be trained."""
+    if not places:
+        return
+    raise JobFailure(
+        "nothing_to_train",
+        f"{count_rows(len(places))} without a token to train on: {', '.join(places[:NAMED_ROWS])}{and_more(places)}",
+        hint="Give these rows an answer, or change the loss group so that it covers one.",
+        rows=[{"line": place} for place in places[:NAMED_ROWS]],
+        count=len(places),
+    )
+
+
+def count_rows(count: int) -> str:
+    """`1 row`, `7 rows`."""
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+def and_more(found: Sequence[Any]) -> str:
+    """What follows the named ones, where they are not all."""
+    return f" and {len(found) - NAMED_ROWS} more" if len(found) > NAMED_ROWS else ""
