@@ -73,6 +73,21 @@ class Version(models.Model):
         return f"{self.artifact.reference}:v{self.number}"
 
 
+class Parent(models.Model):
+    """One thing that a version came from: another version, or (`parent` empty) something that this box does not keep.
+
+    `kind` says what it was to the child, such as `model/base` or `dataset/training`; `reference` is exact.
+    """
+
+    child = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="parents")
+    parent = models.ForeignKey(Version, on_delete=models.PROTECT, null=True, related_name="children")
+    kind = models.CharField(max_length=40)
+    reference = models.CharField(max_length=300)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["child", "kind", "reference"], name="one_row_per_parent")]
+
+
 class Alias(models.Model):
     """A movable name for one version of an artifact."""
 

@@ -96,7 +96,9 @@ def _check_ends(file: IO[bytes], limits: Limits) -> None:
 def _other_form(head: bytes) -> str:
     if head[TAR_MARK_AT:] == TAR_MARK:
         return "a tar archive"
-    return next((name for mark, name in OTHER_FORMS if head.startswith(mark)), "empty" if not head else "something else")
+    if not head:
+        return "empty"
+    return next((name for mark, name in OTHER_FORMS if head.startswith(mark)), "something else")
 
 
 def _check_entries(infos: list[zipfile.ZipInfo], limits: Limits) -> None:
@@ -147,11 +149,11 @@ def _wrong_with(info: zipfile.ZipInfo, name: str) -> str:
     """Why an entry cannot be kept; empty where it can."""
     kind = S_IFMT(info.external_attr >> 16)
     if kind not in (0, S_IFREG, S_IFDIR):
-        return f"{ascii(name)} is a link or a device, not a file."
+        return f"{name!a} is a link or a device, not a file."
     if info.flag_bits & ENCRYPTED:
-        return f"{ascii(name)} is encrypted."
+        return f"{name!a} is encrypted."
     if info.compress_type not in READABLE:
-        return f"{ascii(name)} is packed by a method this box does not read; use deflate or none."
+        return f"{name!a} is packed by a method this box does not read; use deflate or none."
     return wrong_path(name.removesuffix("/"))
 
 
@@ -159,13 +161,13 @@ def wrong_path(name: str) -> str:
     """Why a path cannot be an object's name; empty where it can: relative, plain parts, no control character."""
     parts = name.split("/")
     if not name or len(name.encode("utf-8", "surrogatepass")) > MAX_PATH:
-        return f"{ascii(name[:40])} is empty or longer than {MAX_PATH} bytes."
+        return f"{name[:40]!a} is empty or longer than {MAX_PATH} bytes."
     if any(unicodedata.category(character) in {"Cc", "Cf", "Cs"} for character in name):
-        return f"{ascii(name)} holds a character that cannot be seen."
+        return f"{name!a} holds a character that cannot be seen."
     if "\\" in name or parts[0].endswith(":") or (len(parts[0]) > 1 and parts[0][1] == ":"):
-        return f"{ascii(name)} is a path of another system; write it with forward slashes."
+        return f"{name!a} is a path of another system; write it with forward slashes."
     if any(part in {"", ".", ".."} for part in parts):
-        return f"{ascii(name)} leaves the archive or is written in two ways."
+        return f"{name!a} leaves the archive or is written in two ways."
     return ""
 
 
@@ -181,7 +183,7 @@ def _read_through(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
         while chunk := file.read(CHUNK):
             found += len(chunk)
     if found != info.file_size:
-        raise zipfile.BadZipFile(f"{ascii(info.filename)} ends after {found} of {info.file_size} bytes")
+        raise zipfile.BadZipFile(f"{info.filename!a} ends after {found} of {info.file_size} bytes")
 
 
 def read_entry(path: Path, name: str) -> Iterator[bytes]:

@@ -3,12 +3,14 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
 from django.core.files import File
 from django.core.files.storage import Storage, storages
+from django.db import transaction
+from django.utils import timezone
 
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.models import Blob
@@ -32,8 +34,11 @@ def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def put_stream(chunks: Iterable[bytes]) -> Blob:
-    """Keep the bytes, however many, in constant memory; the same bytes twice are one blob. Raises OSError (disk)."""
+def put_stream(chunks: Iterable[bytes], check: Callable[[Path], object] | None = None) -> Blob:
+    """Keep the bytes, however many, in constant memory; the same bytes twice are one blob. Raises OSError (disk).
+
+    `check` sees the whole file first; where it raises, nothing is kept.
+    """
     scratch = home() / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     digest, size = hashlib.sha256(), 0
@@ -44,6 +49,8 @@ def put_stream(chunks: Iterable[bytes]) -> Blob:
                 size += len(chunk)
                 file.write(chunk)
             file.flush()
+            if check is not None:
+                check(Path(file.name))
             os.fsync(file.fileno())
             return _keep(Path(file.name), digest.hexdigest(), size)
         finally:
@@ -56,6 +63,17 @@ def put_file(path: Path) -> Blob:
         return put_stream(read_chunks(file))
 
 
+@transaction.atomic
+def hold(sha256s: Iterable[str]) -> set[str]:
+    """Which of these bytes the box keeps. Held ones need not be sent again: garbage collection leaves them alone for
+    its whole grace from now on, in which whoever asked refers to them.
+    """
+    rows = Blob.objects.filter(pk__in=set(sha256s)).order_by("pk").select_for_update()
+    kept = {sha256 for sha256 in rows.values_list("pk", flat=True) if store().exists(blob_name(sha256))}
+    Blob.objects.filter(pk__in=kept).update(held_at=timezone.now())
+    return kept
+
+
 class Written(File):
     """A finished file that a store on the same disk moves into place, so that no name ever holds half a blob."""
 
@@ -63,7 +81,11 @@ class Written(File):
         return str(self.name)
 
 
+@transaction.atomic
 def _keep(path: Path, sha256: str, size: int) -> Blob:
+    # The row comes first and stays locked: a collection of garbage waits for it, and then finds it fresh.
+    Blob.objects.bulk_create([Blob(sha256=sha256, size_bytes=size, held_at=timezone.now())], update_conflicts=True,
+                             unique_fields=["sha256"], update_fields=["held_at"])
     name = blob_name(sha256)
     if store().exists(name) and store().size(name) != size:
         store().delete(name)  # left over from a disk that lost its end
@@ -72,8 +94,7 @@ def _keep(path: Path, sha256: str, size: int) -> Blob:
             saved = store().save(name, Written(file, name=str(path)))
         if saved != name:
             store().delete(saved)  # somebody else kept the same bytes meanwhile
-    blob, _ = Blob.objects.get_or_create(sha256=sha256, defaults={"size_bytes": size})
-    return blob
+    return Blob.objects.get(pk=sha256)
 
 
 def open_blob(sha256: str) -> IO[bytes]:

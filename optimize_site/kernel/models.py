@@ -3,6 +3,7 @@
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 
 class User(AbstractUser):
@@ -125,8 +126,9 @@ class Event(models.Model):
 
 
 class Blob(models.Model):
-    """Bytes kept once, by their SHA-256."""
+    """Bytes kept once, by their SHA-256; `held_at` is when somebody last put them or was told that they are here."""
 
     sha256 = models.CharField(max_length=64, primary_key=True)
     size_bytes = models.BigIntegerField()
     created_at = models.DateTimeField(auto_now_add=True)
+    held_at = models.DateTimeField(default=timezone.now, db_index=True)

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from optimize_site.kernel.blobs import blob_path, open_blob, put_file, put_stream, store
+from optimize_site.kernel.blobs import blob_path, hold, open_blob, put_file, put_stream, store
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.models import Blob
 
@@ -54,6 +54,27 @@ def test_two_writers_of_the_same_bytes_keep_one_file(monkeypatch):
     put_stream([b"twice"])
     assert [path.name for path in blob_path(sha256).parent.iterdir()] == [sha256]
     assert scratch() == []
+
+
+def test_bytes_that_do_not_pass_the_check_are_not_kept():
+    def refuse(path):
+        assert path.read_bytes() == b"seen whole"
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        put_stream([b"seen ", b"whole"], check=refuse)
+    assert not Blob.objects.exists()
+    assert scratch() == []
+
+
+def test_holding_tells_which_bytes_are_here_and_makes_them_fresh():
+    here = put_stream([b"held"])
+    gone = put_stream([b"lost its file"])
+    blob_path(gone.sha256).unlink()
+    assert hold([here.sha256, gone.sha256, "0" * 64]) == {here.sha256}
+    before = here.held_at
+    here.refresh_from_db()
+    assert here.held_at > before
 
 
 @pytest.mark.requirement("R313")
