@@ -9,9 +9,10 @@ from pathlib import Path
 import gate
 import torch
 from optimize_child.answers import Asked, Limits, answer_all
-from optimize_child.models import load_model, load_tokenizer
+from optimize_child.models import load_model
 from optimize_child.rows import messages_of, read_row
 from optimize_child.template import ChatTemplate
+from optimize_child.tokenizer import load_tokenizer
 from peft import LoraConfig, get_peft_model
 
 BATCH = 8

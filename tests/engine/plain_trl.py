@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 from optimize_child.masks import Policy
-from optimize_child.models import load_tokenizer
 from optimize_child.order import epoch_order
 from optimize_child.template import ChatTemplate
+from optimize_child.tokenizer import load_tokenizer
 from optimize_child.tokens import Reading, read_tokens
 from peft import LoraConfig
 from torch.utils.data import SequentialSampler

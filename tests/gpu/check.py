@@ -16,8 +16,9 @@ import jobs  # noqa: E402
 import tiny  # noqa: E402
 import torch  # noqa: E402
 from optimize_child.answers import Asked, Limits, answer_all  # noqa: E402
-from optimize_child.models import load_model, load_tokenizer  # noqa: E402
+from optimize_child.models import load_model  # noqa: E402
 from optimize_child.template import ChatTemplate  # noqa: E402
+from optimize_child.tokenizer import load_tokenizer  # noqa: E402
 
 # bf16 keeps about three digits; a tiny random model's loss is near 6.
 TOLERANCE = 0.03

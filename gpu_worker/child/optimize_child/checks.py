@@ -10,8 +10,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from optimize_child.failures import JobFailure
-from optimize_child.models import load_tokenizer
 from optimize_child.template import ChatTemplate, TemplateRefused
+from optimize_child.tokenizer import load_tokenizer
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 

@@ -18,10 +18,11 @@ from optimize_child.checks import end_tokens
 from optimize_child.failures import JobFailure
 from optimize_child.job import Job
 from optimize_child.lines import Line, read_lines
-from optimize_child.models import load_model, load_tokenizer
+from optimize_child.models import load_model
 from optimize_child.refusals import refuse_rows
 from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, text_of, tools_of
 from optimize_child.template import ChatTemplate, TemplateRefused
+from optimize_child.tokenizer import load_tokenizer
 
 PARITY_ROWS = 5
 # The largest difference of a logit, relative to the largest logit: fp32 rounding, or bf16's on a GPU.

@@ -8,16 +8,11 @@ from typing import Any
 
 import torch
 from peft import LoraConfig
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import is_bitsandbytes_available
 
 from optimize_child.failures import JobFailure
-
-
-def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer of a prepared base model."""
-    _require(folder)
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+from optimize_child.tokenizer import require_model
 
 
 def load_model(
@@ -28,7 +23,7 @@ def load_model(
     The weights are stored as bf16. A GPU computes in bf16; a CPU computes the same weights in fp32, several times
     faster there. INT4 is a 4-bit (nf4) quantization of them, computed in bf16 on a GPU and in fp32 on a CPU.
     """
-    _require(folder)
+    require_model(folder)
     if threads is not None:
         torch.set_num_threads(threads)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
@@ -43,15 +38,6 @@ def load_model(
     )
     model.config.use_cache = False
     return model if precision == "INT4" else model.to(device)
-
-
-def _require(folder: Path) -> None:
-    if not (folder / "config.json").is_file():
-        raise JobFailure(
-            "base_model_missing",
-            f"The base model's folder {folder} holds no model.",
-            hint="Select the base model again; it is prepared anew.",
-        )
 
 
 def _quantized(precision: str, dtype: torch.dtype, device: str) -> dict[str, Any]:

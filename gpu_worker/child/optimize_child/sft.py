@@ -22,10 +22,11 @@ from optimize_child.failures import JobFailure, Stopped
 from optimize_child.job import Job
 from optimize_child.layouts import Layout, Packed, Padded, Unpadded
 from optimize_child.masks import policy_of
-from optimize_child.models import load_model, load_tokenizer, lora_config
+from optimize_child.models import load_model, lora_config
 from optimize_child.order import Updates, one_row_each, pack, total_updates
 from optimize_child.template import ChatTemplate, TemplateRefused
 from optimize_child.token_rows import IGNORED, TokenRows
+from optimize_child.tokenizer import load_tokenizer
 from optimize_child.tokens import Reading, read_tokens
 from optimize_child.trainer import Course, SupervisedTrainer, count_trained, trainer_arguments
 
