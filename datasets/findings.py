@@ -2,7 +2,8 @@
 
 from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
@@ -42,31 +43,44 @@ class Findings:
     """Counts what is noticed, with the first lines it was noticed at; the first `compared` rows are told apart."""
 
     def __init__(self, compared: int = MAX_COMPARED_ROWS) -> None:
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self.lines: dict[str, list[int]] = {}
         self.compared = compared
         self.repeats = Repeats()
 
-    def note(self, code: str, line: int) -> None:
-        """Count one more of `code`, at this line."""
-        self.counts[code] = self.counts.get(code, 0) + 1
-        lines = self.lines.setdefault(code, [])
-        if len(lines) < MAX_LINES:
-            lines.append(line)
+    @property
+    def num_to_compare(self) -> int:
+        """How many more rows are compared."""
+        return self.compared - self.repeats.num_rows
+
+    def note(self, codes: Iterable[str], line: int) -> None:
+        """Count one more of each code, at this line."""
+        for code in codes:
+            self.counts[code] += 1
+            _keep_first(self.lines.setdefault(code, []), [line])
 
     def add(self, row: Row, line: int) -> None:
         """Look at one good row."""
-        for code in _odd_turns(row["messages"]):
-            self.note(code, line)
-        if self.repeats.num_rows < self.compared:
-            *prompt, answer = row["messages"]
-            self.repeats.add(orjson.dumps([prompt, row.get("tools")]), orjson.dumps(answer), line)
+        self.look(row["messages"], line)
+        if self.num_to_compare > 0:
+            self.compare(_prompt(row), _answer(row), line)
+
+    def look(self, messages: list[dict[str, Any]], line: int) -> None:
+        """Look at the turns of a good row."""
+        self.note(odd_turns([message["role"] for message in messages]), line)
+        if any(message.get("weight") is not None for message in messages):
+            self.note(["weight_not_read"], line)
+
+    def compare(self, asked: bytes, answered: bytes, line: int) -> None:
+        """Tell a row apart from the others by what it asks and what it answers, while there are rows to compare."""
+        if self.num_to_compare > 0:
+            self.repeats.add(asked, answered, line)
 
     def merge(self, later: "Findings") -> None:
         """Add what was noticed in the next stretch."""
-        for code, count in later.counts.items():
-            self.counts[code] = self.counts.get(code, 0) + count
-            self.lines[code] = (self.lines.get(code, []) + later.lines.get(code, []))[:MAX_LINES]
+        self.counts.update(later.counts)
+        for code, lines in later.lines.items():
+            _keep_first(self.lines.setdefault(code, []), lines)
         self.repeats.merge(later.repeats)
 
     def move(self, lines: int) -> None:
@@ -76,28 +90,59 @@ class Findings:
 
     def state(self) -> dict[str, Any]:
         """All of it as JSON, for `restore`."""
-        return {"counts": self.counts, "lines": self.lines, "repeats": self.repeats.state()}
+        return {"counts": dict(self.counts), "lines": self.lines, "repeats": self.repeats.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Become the findings whose `state` this is."""
-        self.counts, self.lines = dict(state["counts"]), dict(state["lines"])
+        self.counts, self.lines = Counter(state["counts"]), dict(state["lines"])
         self.repeats.restore(state["repeats"])
 
     def document(self, statistics: Statistics) -> list[dict[str, Any]]:
         """The findings as JSON, in a fixed order."""
+        whole = Findings(compared=0)
+        whole.merge(self)
         for code, line in self.repeats.found():
-            self.note(code, line)
-        self._conclude(statistics)
-        return [{"code": code, "message": f"{sentence}.", "count": self.counts[code],
-                 "lines": self.lines.get(code, [])} for code, sentence in SENTENCES.items() if code in self.counts]
+            whole.note([code], line)
+        counts = whole.counts | _of_all_rows(statistics)
+        return [{"code": code, "message": f"{sentence}.", "count": counts[code], "lines": whole.lines.get(code, [])}
+                for code, sentence in SENTENCES.items() if code in counts]
 
-    def _conclude(self, statistics: Statistics) -> None:
-        rows = statistics.num_rows
-        if 0 < statistics.num_system_rows < rows:
-            self.counts["system_in_some_rows"] = rows - statistics.num_system_rows
-        fields = list(statistics.fields.values()) or [statistics.labels]
-        if rows > 1 and all(values.rows == rows and len(values.counts) == 1 for values in fields):
-            self.counts["one_answer"] = rows
+
+def _keep_first(lines: list[int], more: Iterable[int]) -> None:
+    """Put more line numbers among the first MAX_LINES."""
+    lines[:] = sorted([*lines, *more])[:MAX_LINES]
+
+
+def _of_all_rows(statistics: Statistics) -> Counter[str]:
+    """What shows in all the rows together."""
+    rows, found = statistics.num_rows, Counter[str]()
+    if 0 < statistics.num_system_rows < rows:
+        found["system_in_some_rows"] = rows - statistics.num_system_rows
+    fields = list(statistics.fields.values()) or [statistics.labels]
+    if rows > 1 and all(values.rows == rows and len(values.counts) == 1 for values in fields):
+        found["one_answer"] = rows
+    return found
+
+
+def plain_prompt(roles: Sequence[str], texts: Sequence[str]) -> bytes:
+    """The fingerprint's text of a prompt whose messages are of text alone; the last role and text are the answer's."""
+    return "\0".join([*roles, *texts[:-1]]).encode()
+
+
+def _prompt(row: Row) -> bytes:
+    *prompt, _ = messages = row["messages"]
+    if row.get("tools") or not all(map(_is_plain, prompt)):
+        return orjson.dumps([prompt, row.get("tools")], option=orjson.OPT_SORT_KEYS)
+    return plain_prompt([message["role"] for message in messages], [*(message["content"] for message in prompt), ""])
+
+
+def _answer(row: Row) -> bytes:
+    answer = row["messages"][-1]
+    return str(answer["content"]).encode() if _is_plain(answer) else orjson.dumps(answer, option=orjson.OPT_SORT_KEYS)
+
+
+def _is_plain(message: Row) -> bool:
+    return message.keys() == {"role", "content"} and isinstance(message["content"], str)
 
 
 class Repeats:
@@ -129,7 +174,7 @@ class Repeats:
     def found(self) -> Iterator[tuple[str, int]]:
         """Each row that asks what an earlier one asked: whether it answers alike, and its line."""
         answers: dict[int, int] = {}
-        for asked, answered, line in zip(*self._columns(), strict=True):
+        for line, asked, answered in sorted(zip(self.lines, self.asked, self.answered, strict=True)):
             if asked not in answers:
                 answers[asked] = answered
             else:
@@ -146,8 +191,8 @@ class Repeats:
         return self.asked, self.answered, self.lines
 
 
-def _odd_turns(messages: list[dict[str, Any]]) -> Iterator[str]:
-    roles = [message["role"] for message in messages]
+def odd_turns(roles: Sequence[str]) -> Iterator[str]:
+    """What is odd about the order of a row's roles."""
     pairs = set(pairwise(roles))
     if ("assistant", "assistant") in pairs:
         yield "consecutive_assistant_messages"
@@ -155,5 +200,3 @@ def _odd_turns(messages: list[dict[str, Any]]) -> Iterator[str]:
         yield "consecutive_user_messages"
     if "user" not in roles:
         yield "no_user_message"
-    if any(message.get("weight") is not None for message in messages):
-        yield "weight_not_read"
