@@ -8,6 +8,7 @@ from typing import Any
 
 DEFAULTS: dict[str, Any] = {
     "trainer.datasets.max-bytes": 256 * 1024 * 1024,
+    "trainer.analyses.wait-minutes": 30,
     "trainer.base-model-catalog.strict-envelopes": False,
     "trainer.base-models.cache-at-selection": True,
     "trainer.jobs.max-attempts": 5,

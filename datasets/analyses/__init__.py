@@ -1,0 +1,1 @@
+"""Analyses: what a dataset's rows look like under one base model, measured without a device."""
