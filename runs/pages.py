@@ -1,11 +1,12 @@
 """What the run pages show, worked out from a run's row: its phases as a strip, how far it is, its settings. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from optimize_site.kernel.words import state_word
+from runs.text import spell_bytes, spell_duration
 from runs.wording import shown_path
 
 STRIP = (
@@ -85,3 +86,27 @@ def _leaves(node: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any
 def title_of(config_name: str, description: str, run_id: str) -> str:
     """What a run is called in lists: its configuration's name, the first line of its note, or its ID."""
     return config_name or (description.splitlines() or [""])[0][:80] or f"Run {run_id[:12]}"
+
+
+def estimate_rows(estimates: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the plan says of updates, time, cost and memory: a label, the figure or None, its origin and its note."""
+    memory = estimates["memory"]
+    rows = [_estimate("Updates", "", estimates["steps"], lambda count: f"{count:,.0f}"),
+            _estimate("Time", "", estimates["seconds"], lambda seconds: f"about {spell_duration(seconds)}"),
+            _estimate("Cost", "", estimates["cost"], lambda amount: f"{amount:,.2f}")]
+    for name, label in (("device", "Device memory"), ("host", "Host memory")):
+        predicted = memory[name]
+        if predicted is not None:
+            whole = predicted | {"value": predicted["bytes"]}
+            parts = [(part, spell_bytes(size)) for part, size in predicted["parts"].items() if size is not None]
+            rows.append(_estimate(label, "peak memory", whole, spell_bytes) | {"parts": parts})
+    measured = memory["measured"]
+    if measured is not None:
+        rows.append({"label": "Measured peak", "term": "", "text": spell_bytes(measured["bytes"]),
+                     "source": "measured", "note": f"In the run {measured['runId'][:12]} of this recipe.", "parts": []})
+    return rows
+
+
+def _estimate(label: str, term: str, figure: Mapping[str, Any], spell: Callable[[Any], str]) -> dict[str, Any]:
+    text = None if figure["value"] is None else spell(figure["value"])
+    return {"label": label, "term": term, "text": text, "source": figure["source"], "note": figure["note"], "parts": []}

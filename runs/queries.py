@@ -144,11 +144,16 @@ def device_seconds(run: Run, now: datetime | None = None) -> tuple[float, bool]:
 def cost_of(run: Run) -> dict[str, Any]:
     """Device seconds times the rate that the catalog states for the profile, else the box's."""
     seconds, is_estimate = device_seconds(run)
-    profile = load_catalog().devices.get(run.execution["deviceProfile"])
-    stated = profile.rate_per_device_hour if profile else None
-    rate = setting("trainer.cost.rate-per-device-hour") if stated is None else stated
+    rate = rate_per_device_hour(run.execution["deviceProfile"])
     return {"deviceSeconds": round(seconds, 1), "isEstimate": is_estimate, "ratePerDeviceHour": rate,
             "amount": round(seconds / 3600 * rate, 4)}
+
+
+def rate_per_device_hour(profile: str) -> float:
+    """What an hour of such a device costs: as the catalog states it, else the box; 0 where neither does."""
+    known = load_catalog().devices.get(profile)
+    stated = known.rate_per_device_hour if known else None
+    return float(setting("trainer.cost.rate-per-device-hour") if stated is None else stated)
 
 
 def wait_reason(run: Run) -> str:

@@ -1,6 +1,6 @@
 """A run's documents as lines for people: the same words in every command. Pure: documents in, rows out."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,6 +62,17 @@ def status_line(document: Mapping[str, Any]) -> str:
     return f"{title(document['phase'])}{ending}{f': {words}' if words else ''}"
 
 
+def pause_line(document: Mapping[str, Any]) -> str:
+    """What became of a pause."""
+    pause = document["pause"]
+    if pause is None:
+        return status_line(document)
+    if pause["state"] == "requested":
+        return f"{title(document['phase'])}: pausing with --checkpoint {pause['checkpoint']}"
+    step = "from the base model" if pause["savedStep"] is None else f"from update {pause['savedStep']}"
+    return f"Paused; it goes on {step}. {pause['reason']}".rstrip()
+
+
 def state_rows(run: Mapping[str, Any]) -> list[Row]:
     """What the run is and how far."""
     return [
@@ -70,6 +81,8 @@ def state_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Method", run["method"].upper()), ("Base model", run["baseModel"]), ("Dataset", _dataset(run, "dataset")),
         ("Validation", _dataset(run, "validationDataset")), ("Phase", title(run["phase"])),
         ("Progress", progress_words(run)), ("Saved", _saved(run)), ("Resumed", _resumed(run)),
+        ("Pause", pause_line(run) if run["pause"] else None),
+        ("Pauses at", f"update {run['pauseAtStep']}" if run["pauseAtStep"] else None),
         ("Failure", _first_line(run["failureReason"])), ("To do", run["failureHint"] if run["failureReason"] else None),
         *(("Warning", warning["message"]) for warning in run["warnings"]),
     ]
@@ -110,11 +123,38 @@ def settings_rows(run: Mapping[str, Any]) -> list[Row]:
 
 def dry_run_rows(document: Mapping[str, Any]) -> list[Row]:
     """The verdict of a dry run."""
-    resolved = document["resolved"]
     return [
         ("Valid", "yes" if document["valid"] else "no"), ("Configuration", document["configHash"]),
-        ("Updates", resolved["totalSteps"]), *(("Warning", warning["message"]) for warning in document["warnings"]),
+        *(("Warning", warning["message"]) for warning in document["warnings"]),
     ]
+
+
+def estimate_rows(estimates: Mapping[str, Any]) -> list[Row]:
+    """What the run would take, each figure with its origin; what cannot be told says why."""
+    memory = estimates["memory"]
+    return [
+        ("Updates", _estimate(estimates["steps"], lambda steps: f"{steps:,.0f}")),
+        ("Time", _estimate(estimates["seconds"], lambda seconds: f"about {spell_duration(seconds)}")),
+        ("Cost", _estimate(estimates["cost"], lambda cost: f"{cost:.2f}")),
+        ("Device memory", memory_words(memory["device"])), ("Host memory", memory_words(memory["host"])),
+        ("Measured peak", f"{spell_bytes(memory['measured']['bytes'])} in the run "
+         f"{memory['measured']['runId'][:12]} of this recipe" if memory["measured"] else None)]
+
+
+def _estimate(figure: Mapping[str, Any], spell: Callable[[float], str]) -> str:
+    said = "unknown" if figure["value"] is None else f"{spell(figure['value'])} ({figure['source']})"
+    return f"{said}: {figure['note']}"
+
+
+def memory_words(predicted: Mapping[str, Any] | None) -> str | None:
+    """A predicted peak and its parts: `2.6 GiB (computed) = weights 0.5 GiB + adapter 9.4 MiB + …`."""
+    if predicted is None:
+        return None
+    told = [f"{name} {spell_bytes(size)}" for name, size in predicted["parts"].items() if size is not None]
+    parts = f"{' + '.join(told)}. " if told else ""
+    if predicted["bytes"] is None:
+        return f"unknown: {parts}{predicted['note']}"
+    return f"{spell_bytes(predicted['bytes'])} ({predicted['source']}) = {parts}{predicted['note']}"
 
 
 def diagnostics_rows(found: Mapping[str, Any] | None) -> list[Row]:
@@ -122,11 +162,29 @@ def diagnostics_rows(found: Mapping[str, Any] | None) -> list[Row]:
     if found is None:
         return []
     shapes = ", ".join(f"{shape['rows']} × {shape['roles']}" for shape in found["shapes"][:3])
-    first = ", ".join(f"row {pair['row']} = row {pair['sameAs']}" for pair in found["duplicates"]["first"][:3])
+    first = ", ".join(f"row {pair['position']} = row {pair['sameAs']}" for pair in found["duplicates"]["first"][:3])
     duplicates = found["duplicates"]["rows"]
     return [("Read", found["coverage"]["note"] or f"all {found['coverage']['read']:,} examples"),
             ("Duplicates", f"{duplicates} ({first})" if duplicates else "none"), ("Shapes", shapes or None),
-            ("Offer tools", found["toolRows"] or None)]
+            ("Offer tools", found["toolRows"] or None),
+            *(("Leakage", leak_words(leak)) for leak in found["leakage"])]
+
+
+def leak_words(leak: Mapping[str, Any]) -> str:
+    """How many rows to train on ask what a row to judge by asks, which ones, and how many were compared."""
+    exact, near, judged = leak["exact"], leak["near"], " and ".join(leak["as"])
+    said = [f"{found['rows']:,} training rows {verb} a row of {leak['evaluation']} asks "
+            f"({', '.join(_leaked(pair) for pair in found['first'][:5])}{', …' if found['rows'] > 5 else ''})"
+            for found, verb in ((exact, "ask what"), (near, "nearly ask what")) if found["rows"]]
+    read = f" {leak['coverage']['note']}" if leak["coverage"]["note"] else ""
+    if not said:
+        return f"No training row asks what a row of {leak['evaluation']} ({judged}) asks.{read}"
+    return f"{'; '.join(said)}. The {judged} data would flatter the model.{read}"
+
+
+def _leaked(pair: Mapping[str, Any]) -> str:
+    return f"row {pair['position']} = {pair['evaluationPosition']}" if "similarity" not in pair else \
+        f"row {pair['position']} ≈ {pair['evaluationPosition']}"
 
 
 def lengths_rows(lengths: Mapping[str, Any]) -> list[Row]:

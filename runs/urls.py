@@ -6,11 +6,11 @@ from runs import views
 
 app_name = "runs"
 urlpatterns = [
-    path("runs", views.run_list, name="list"),
-    path("runs/new", views.new, name="new"),
-    path("runs/new/check", views.check, name="check"),
-    path("runs/<str:run_id>", views.detail, name="detail"),
-    path("runs/<str:run_id>/series", views.series, name="series"),
-    path("runs/<str:run_id>/metrics.csv", views.metrics_csv, name="metrics-csv"),
-    path("runs/<str:run_id>/cancel", views.cancel, name="cancel"),
+    path("runs", views.listing.run_list, name="list"),
+    path("runs/new", views.new.new, name="new"),
+    path("runs/new/check", views.new.check, name="check"),
+    path("runs/<str:run_id>", views.detail.detail, name="detail"),
+    path("runs/<str:run_id>/series", views.curves.series, name="series"),
+    path("runs/<str:run_id>/metrics.csv", views.curves.metrics_csv, name="metrics-csv"),
+    path("runs/<str:run_id>/cancel", views.detail.cancel, name="cancel"),
 ]

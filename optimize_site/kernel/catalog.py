@@ -23,6 +23,8 @@ REPAIR = "Correct the file; it is read again at once."
 
 Method = Literal["sft", "dpo", "grpo", "gspo"]
 Precision = Literal["BF16", "INT4"]
+Rule = Literal["system_needs_user_with_tools"]
+"""`system_needs_user_with_tools`: the chat template does not render a system message alone where tools are offered."""
 
 
 class MalformedCatalog(Refused):
@@ -59,6 +61,39 @@ class Envelope(Entry, frozen=True, kw_only=True):
     """The most tokens measured in one forward and backward pass on one device."""
     device_memory_gib: float | None = None
     host_memory_gib: float | None = None
+    tokens_per_second: float | None = None
+    """Of training on one such set of devices, where it was measured."""
+
+
+class Move(Entry, frozen=True, kw_only=True):
+    """The passage of a text from `first` up to `until`, put in front of `before`."""
+
+    first: str
+    until: str
+    before: str
+
+
+class Replacement(Entry, frozen=True, kw_only=True):
+    """One place of a text, and what stands there instead."""
+
+    old: str
+    new: str
+
+
+class CorrectedTemplate(Entry, frozen=True, kw_only=True):
+    """How one shipped chat template is corrected, both known by their SHA-256."""
+
+    shipped: str
+    corrected: str
+    move: Move | None = None
+    replace: list[Replacement] = []
+
+
+class Correction(Entry, frozen=True, kw_only=True):
+    """A file of `chat_templates`: the templates it corrects, and why. A template it does not know stays as it is."""
+
+    reason: str
+    variants: list[CorrectedTemplate]
 
 
 class BaseModelEntry(Entry, frozen=True, kw_only=True):
@@ -85,6 +120,11 @@ class BaseModelEntry(Entry, frozen=True, kw_only=True):
     max_rank: int | None = None
     special_tokens: dict[str, str] = {}
     chat_template_sha256: str = ""
+    """Of the template as the repository ships it."""
+    chat_template_correction: str = ""
+    """The file of `chat_templates` that corrects it, without its ending."""
+    rules: list[Rule] = []
+    """What jobs must know of this model's family."""
     engines: dict[str, list[Method]] = {}
     """The methods each engine trains this model with."""
     envelopes: list[Envelope] = []
@@ -106,6 +146,8 @@ class DeviceProfile(Entry, frozen=True, kw_only=True):
     threads: int = 0
     """Threads of one job's arithmetic; 0 is one for each core of the box."""
     rate_per_device_hour: float | None = None
+    teraflops: float | None = None
+    """Peak arithmetic of one device, or of one core of a processor; estimates use it where no run was measured."""
 
 
 class EngineSetting(Entry, frozen=True, kw_only=True):
@@ -177,6 +219,22 @@ class Catalog(Entry, frozen=True, kw_only=True):
         """How many jobs a device of a profile takes at once."""
         known = self.devices.get(profile)
         return known.slots if known else 1
+
+
+def load_correction(name: str) -> Correction:
+    """A correction of chat templates by its file's name; the state folder's file stands for the shipped one.
+
+    Raises MalformedCatalog where there is none or it cannot be read.
+    """
+    paths = [folder / "chat_templates" / f"{name}.toml" for folder in (home() / "catalogs", SHIPPED)]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        raise MalformedCatalog(f"The catalog names the chat template correction {name!r}, and there is no {paths[0]}.",
+                               hint=REPAIR)
+    try:
+        return msgspec.convert(_read(path), Correction)
+    except msgspec.ValidationError as error:
+        raise MalformedCatalog(f"{path} cannot be used: {error}.", hint=REPAIR) from error
 
 
 def load_catalog() -> Catalog:

@@ -77,7 +77,29 @@ TERMS = {
     "device": "What a job runs on: a GPU, or the processors of the box.",
     "paired difference": "The difference of the two models row by row, which is steadier than comparing two means.",
     "trained tokens": "Only the assistant's answer is learned; the rest of the row is context.",
+    "estimate": "Worked out before the run starts. Each figure says where it comes from; what cannot be told is "
+                "unknown.",
+    "peak memory": "The most that the job will hold at once, part by part.",
 }
+
+CONCEPTS = {
+    "champion": "promotion", "candidate": "promotion", "configuration": "configuration-and-recipe",
+    "confidence interval": "evaluation", "exact match": "evaluation", "unscored": "evaluation",
+    "paired difference": "evaluation", "loss": "loss-and-perplexity", "perplexity": "loss-and-perplexity",
+    "validation loss": "loss-and-perplexity", "gradient norm": "learning-rate", "warm-up": "learning-rate",
+    "LoRA rank": "adapter", "LoRA alpha": "adapter", "gradient accumulation": "micro-batch-and-accumulation",
+    "micro batch": "micro-batch-and-accumulation", "sequence length": "token", "packing": "token",
+    "gradient checkpointing": "peak-memory", "data fit": "trained-tokens", "device": "device-slot-lease",
+    "estimate": "estimates",
+}
+"""The section of a documentation page that explains a term, where it is not called as the term is."""
+PAGES = {"gradient checkpointing": "estimates", "peak memory": "estimates"}
+"""The page that explains a term, where it is not the one of concepts."""
+
+
+def concept_address(term: str) -> str:
+    """Where the documentation explains a term."""
+    return f"/docs/{PAGES.get(term, 'concepts')}#{CONCEPTS.get(term, term.replace(' ', '-'))}"
 
 
 def state_word(state: str) -> Word:

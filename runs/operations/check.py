@@ -1,16 +1,13 @@
 """The dry run: everything a submission would be told, without a device and without a row."""
 
-from pathlib import Path
 from typing import Any
 
-from datasets.queries import dataset_files
 from optimize_site.kernel.auth import Actor
-from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import Problem
-from registry.models import Version
 from runs.descriptor import parse_descriptor
-from runs.diagnostics import diagnose
-from runs.facts import DatasetFacts, Facts
+from runs.evidence import estimates_for
+from runs.facts import Facts
+from runs.findings import findings_for
 from runs.lookups import facts_for
 from runs.queries import previous_runs
 from runs.resolve import Resolved, resolve
@@ -32,7 +29,8 @@ def check_run(document: Any, *, actor: Actor) -> dict[str, Any]:
         "resolved": resolved_document(resolved),
         "references": resolved.references,
         "stated": list(resolved.stated),
-        "diagnostics": diagnostics_of(facts),
+        "estimates": estimates_for(resolved, facts),
+        "diagnostics": findings_for(facts),
         "previousRuns": _previous(resolved, facts),
     }
 
@@ -47,22 +45,6 @@ def resolved_document(resolved: Resolved) -> dict[str, Any]:
     return {"config": resolved.config, "execution": resolved.execution, "totalSteps": resolved.total_steps,
             "lengths": {"maxSeqLength": resolved.config["maxSeqLength"], "training": NO_ANALYSIS,
                         "validation": NO_ANALYSIS if resolved.references["validationDataset"] else None}}
-
-
-def diagnostics_of(facts: Facts) -> dict[str, Any] | None:
-    """Findings about the training dataset; None where there is none, or its files are not here."""
-    if facts.dataset is None:
-        return None
-    files = _files(facts.dataset)
-    if not all(file.exists() for file in files):
-        return None
-    return diagnose(files, num_examples=facts.dataset.num_examples,
-                    max_examples=setting("trainer.dry-run.max-examples"),
-                    max_bytes=setting("trainer.dry-run.max-bytes"))
-
-
-def _files(dataset: DatasetFacts) -> list[Path]:
-    return [Path(file) for file in dataset_files(Version.objects.get(pk=dataset.version_id))]
 
 
 def _previous(resolved: Resolved, facts: Facts) -> list[dict[str, Any]]:

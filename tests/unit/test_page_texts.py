@@ -5,10 +5,10 @@ from html.parser import HTMLParser
 import pytest
 
 from evaluations.marking import mark_difference
-from optimize_site.kernel.docs import render_markdown
+from optimize_site.kernel.docs import read_page, render_markdown
 from optimize_site.kernel.templatetags import ui
 from optimize_site.kernel.text import plain
-from optimize_site.kernel.words import event_words, state_word
+from optimize_site.kernel.words import TERMS, concept_address, event_words, state_word
 
 
 @pytest.mark.parametrize(("written", "shown"), [
@@ -126,3 +126,10 @@ def test_marked_pieces_joined_are_the_texts_again(expected, answer):
     left, right = mark_difference(expected, answer)
     assert "".join(piece.text for piece in left) == expected
     assert "".join(piece.text for piece in right) == answer
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_every_term_leads_to_the_section_that_explains_it(term):
+    page, _, section = concept_address(term).removeprefix("/docs/").partition("#")
+    assert f'id="{section}"' in read_page(page)[1]
+    assert concept_address(term) in ui.term(term)

@@ -18,7 +18,7 @@ from django.utils.text import slugify
 
 from optimize_site.kernel.ids import SHOWN
 from optimize_site.kernel.text import plain
-from optimize_site.kernel.words import TERMS, state_word
+from optimize_site.kernel.words import TERMS, concept_address, state_word
 
 register = template.Library()
 NAVIGATION = (("Home", "box:home", "home"), ("Workloads", "evaluations:workloads", "workloads"),
@@ -280,14 +280,16 @@ def get(mapping: Any, key: Any) -> Any:
 
 @register.simple_tag
 def term(name: str, text: str = "") -> SafeString:
-    """A term of the field with its one-line explanation, shown on hover and on focus."""
+    """A term of the field with its one-line explanation and a link to more, shown on hover and on focus."""
     known = TERMS.get(name)
     shown = text or name
     if known is None:
         return format_html("{}", shown)
     key = f"tip-{slugify(name)}"
-    return format_html('<span class="term" tabindex="0" aria-describedby="{0}">{1}<span class="tip" role="tooltip" '
-                       'id="{0}">{2}</span></span>', key, shown, known)
+    return format_html('<span class="term" tabindex="0" aria-describedby="{0}">{1}<span class="tip">'
+                       '<span role="tooltip" id="{0}">{2}</span> '
+                       '<a href="{3}" target="_blank" aria-label="More about {4}">More</a></span></span>',
+                       key, shown, known, concept_address(name), name)
 
 
 @register.simple_tag(takes_context=True)

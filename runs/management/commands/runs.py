@@ -34,6 +34,8 @@ OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CA
 RUN = arg("run", metavar="RUN", help="ID, or the beginning of one")
 EXIT_STATUS = arg("--exit-status", action="store_true", help="5 where it failed, 6 where it was cancelled")
 SENDS = 3
+RESTING = frozenset({"STARTING_JOB", "QUEUED", "PREPARING", "TRAINING", "PAUSING"})
+PAUSE_POLL_SECONDS = 0.2
 LINE_SECONDS = 10.0
 
 
@@ -91,6 +93,23 @@ class Command(NounCommand):
         """Stop a run. Its device is freed, its snapshots stay."""
         self.confirm(f"Cancel the run {run}?", needs_force=True)
         found = self.client.post(f"{address(run)}/cancel")
+        self.show(found, text=lambda document: print(text.status_line(document)))
+
+    @verb("pause", RUN, arg("--checkpoint", required=True, choices=["save", "latest"],
+                            help="save: write a snapshot first; latest: end at once, keep the newest there is"),
+          arg("--wait", action="store_true", help="until it rests and its device is free"))
+    def pause(self, run: str, checkpoint: str, wait: bool) -> None:
+        """Have a run rest: its device is freed, and `resume` goes on from its newest save."""
+        found = self.client.post(f"{address(run)}/pause", {"checkpoint": checkpoint})
+        while wait and found["phase"] in RESTING:
+            time.sleep(PAUSE_POLL_SECONDS)
+            found = self.client.get(address(run))
+        self.show(found, text=lambda document: print(text.pause_line(document)))
+
+    @verb("resume", RUN)
+    def resume(self, run: str) -> None:
+        """Go on with a paused run, as another attempt of it."""
+        found = self.client.post(f"{address(run)}/resume")
         self.show(found, text=lambda document: print(text.status_line(document)))
 
     @verb("annotate", RUN, arg("--description", default=None, help="an empty text clears it"),
@@ -168,6 +187,7 @@ class Command(NounCommand):
         self.facts(text.dry_run_rows(found), title="Dry run")
         for problem in found["problems"]:
             print(plain(f"  {problem['path']}: {problem['message']} {problem['hint']}".rstrip()))
+        self.facts(text.estimate_rows(found["estimates"]), title="Estimates")
         self.facts(text.lengths_rows(found["resolved"]["lengths"]), title="Lengths")
         if found["diagnostics"] is not None:
             self.facts(text.diagnostics_rows(found["diagnostics"]), title="Dataset")

@@ -1,0 +1,199 @@
+"""What a run's estimates rest on, looked up: its rows' tokens, the pace of earlier runs, the device, its price."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db.models import FloatField, Max, Sum
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
+
+from datasets.models import Analysis, ExampleSet
+from optimize_site.kernel.catalog import BaseModelEntry
+from optimize_site.kernel.ids import SHOWN
+from registry.base_model_queries import BaseModelState, base_model_state
+from runs import memory
+from runs.estimates import Figure, Price, Rows, computed_pace, estimate, settings_behind, unknown
+from runs.facts import DatasetFacts, Facts
+from runs.models import Metric, Run
+from runs.queries import rate_per_device_hour
+from runs.resolve import Resolved
+
+BYTES_A_TOKEN = 4
+LOOKED_AT, RUNS_AVERAGED = 20, 5
+ROWS_OF_TEXT = frozenset({"chat-jsonl-v1", "preference-jsonl-v1"})
+
+
+def estimates_for(resolved: Resolved, facts: Facts) -> dict[str, Any]:
+    """Updates, time, cost and peak memory of a resolved run, each figure with its origin; reads, writes nothing."""
+    config, execution = resolved.config, resolved.execution
+    state = base_model_state(facts.base_model.entry.repository) if facts.base_model else None
+    profile = execution["deviceProfile"]
+    found = estimate(
+        config, gpus=execution["gpus"], rows=_rows(config, facts.dataset, state),
+        validation=_rows(config, facts.validation, state), pace=pace_of(resolved, facts, state),
+        price=Price(rate_per_device_hour(profile), profile))
+    return found.document() | {"memory": _memory(resolved, facts, state),
+                               "settings": settings_behind(config, resolved.stated)}
+
+
+# Rows ----------------------------------------------------------------------------------------------------------------
+
+
+def _rows(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseModelState | None) -> Rows | None:
+    return None if dataset is None else Rows(dataset.num_examples, _tokens(config, dataset, state))
+
+
+def _tokens(config: Mapping[str, Any], dataset: DatasetFacts, state: BaseModelState | None) -> Figure:
+    """Tokens of all rows: as analysed, as an earlier run read them, or about so many by the file's size."""
+    report = _analysis(dataset, state)
+    if report.get("totalTokens"):
+        return Figure(report["totalTokens"], "analysis", f"{dataset.reference} has {report['totalTokens']:,} tokens, "
+                      "as its analysis under this base model counted.")
+    read = _read_before(config, dataset, state)
+    if read.get("totalTokens"):
+        return Figure(read["totalTokens"], "measured", f"{dataset.reference} had {read['totalTokens']:,} tokens in an "
+                      "earlier run.")
+    size = ExampleSet.objects.filter(pk=dataset.content_hash).values_list("size_bytes", flat=True).first()
+    if not size or dataset.format not in ROWS_OF_TEXT:
+        return unknown(f"How many tokens {dataset.reference} has is not known.")
+    return Figure(size // BYTES_A_TOKEN, "computed", f"{dataset.reference} is taken to have a token for every "
+                  f"{BYTES_A_TOKEN} of its {size:,} bytes; nothing has counted them yet.")
+
+
+def _analysis(dataset: DatasetFacts, state: BaseModelState | None) -> dict[str, Any]:
+    if state is None or not state.revision:
+        return {}
+    made = Analysis.objects.filter(examples_id=dataset.content_hash, repository=state.repository,
+                                   revision=state.revision).exclude(report={}).order_by("-created_at").first()
+    return made.report if made is not None else {}
+
+
+def _read_before(config: Mapping[str, Any], dataset: DatasetFacts, state: BaseModelState | None) -> dict[str, Any]:
+    """How these rows fitted an earlier run over the base model with the same limit and truncation."""
+    if state is None or "data" not in config:
+        return {}
+    alike = Run.objects.filter(base_model=state.repository, config__maxSeqLength=config["maxSeqLength"],
+                               config__data__truncation=config["data"]["truncation"]).exclude(data_fit=None)
+    trained = alike.filter(config__dataset=dataset.content_hash).order_by("-created_at").first()
+    if trained is not None:
+        return dict(trained.data_fit or {})
+    judged = alike.filter(config__data__validationDataset=dataset.content_hash).order_by("-created_at").first()
+    return dict((judged.data_fit or {}).get("validation") or {}) if judged is not None else {}
+
+
+# Pace ----------------------------------------------------------------------------------------------------------------
+
+
+def pace_of(resolved: Resolved, facts: Facts, state: BaseModelState | None) -> Figure:
+    """Tokens a second: as earlier runs reached, as the catalog measured, or by arithmetic."""
+    if facts.base_model is None or state is None:
+        return unknown("The base model is not known.")
+    return (_measured_pace(resolved, state) or _catalog_pace(resolved, facts.base_model.entry)
+            or _computed_pace(resolved, facts, state))
+
+
+def _measured_pace(resolved: Resolved, state: BaseModelState) -> Figure | None:
+    """Over the newest runs like this one; those on the same data count alone where there are any."""
+    config, execution = resolved.config, resolved.execution
+    alike = list(Run.objects.filter(
+        base_model=state.repository, method=resolved.method, execution__deviceProfile=execution["deviceProfile"],
+        execution__gpus=execution["gpus"], execution__engine=execution["engine"],
+        config__model__precision=config["model"]["precision"],
+        config__model__gradientCheckpointing=config["model"]["gradientCheckpointing"],
+        observed_step__gte=1).only("config").order_by("-created_at")[:LOOKED_AT])
+    same = [run for run in alike if run.config["dataset"] == config["dataset"]]
+    chosen = (same or alike)[:RUNS_AVERAGED]
+    spent = Metric.objects.filter(run__in=chosen, values__step_seconds__gt=0).aggregate(
+        tokens=Sum(_figure("tokens")), seconds=Sum(_figure("step_seconds")))
+    if not spent["tokens"] or not spent["seconds"]:
+        return None
+    named = ", ".join(run.pk[:SHOWN] for run in chosen)
+    return Figure(spent["tokens"] / spent["seconds"], "measured",
+                  f"Measured in {'the run' if len(chosen) == 1 else 'the runs'} {named}"
+                  f"{' on this data' if same else ' on other data'}.")
+
+
+def _figure(name: str) -> Cast:
+    return Cast(KeyTextTransform(name, "values"), FloatField())
+
+
+def _catalog_pace(resolved: Resolved, entry: BaseModelEntry) -> Figure | None:
+    execution, precision = resolved.execution, resolved.config["model"]["precision"]
+    for found in entry.envelopes:
+        if found.tokens_per_second and found.device_profile == execution["deviceProfile"] \
+                and found.gpus == execution["gpus"] and resolved.method in found.methods \
+                and precision in found.precisions:
+            return Figure(found.tokens_per_second, "catalog", "As the catalog's measurement states.")
+    return None
+
+
+def _computed_pace(resolved: Resolved, facts: Facts, state: BaseModelState) -> Figure:
+    profile = facts.catalog.devices.get(resolved.execution["deviceProfile"])
+    if resolved.method != "sft":
+        return unknown(f"No {resolved.method} run of this base model was measured here.")
+    peak = profile.teraflops if profile else None
+    if peak and profile and profile.kind == "cpu":
+        peak = round(peak * (profile.threads or os.cpu_count() or 1), 4)
+    active = state.entry.nominal_active_billions if state.entry else None
+    parameters = round(active * 1e9) if active else parameters_of(state)
+    return computed_pace(parameters=parameters, is_checkpointed=resolved.config["model"]["gradientCheckpointing"],
+                         teraflops=peak and peak * resolved.execution["gpus"],
+                         device=resolved.execution["deviceProfile"])
+
+
+def parameters_of(state: BaseModelState) -> int | None:
+    """How many parameters a base model has: counted when it was prepared, else as its name states."""
+    nominal = state.entry.nominal_billions if state.entry else None
+    return state.parameters or (round(nominal * 1e9) if nominal else None)
+
+
+# Memory --------------------------------------------------------------------------------------------------------------
+
+
+def _memory(resolved: Resolved, facts: Facts, state: BaseModelState | None) -> dict[str, Any]:
+    """Predicted peaks, and the one that an earlier run of the recipe reached. A processor's memory is the host's."""
+    profile = facts.catalog.devices.get(resolved.execution["deviceProfile"])
+    kind = profile.kind if profile else "cuda"
+    found = _predicted(resolved, facts, state, kind).document()
+    device, host = (None, found) if kind == "cpu" else (found, memory.untold(memory.HOST_OF_GPU).document())
+    return {"device": device, "host": host, "measured": _measured_peak(resolved)}
+
+
+def _predicted(resolved: Resolved, facts: Facts, state: BaseModelState | None, kind: str) -> memory.Memory:
+    if state is None:
+        return memory.untold("The base model is not known.")
+    if resolved.method != "sft":
+        return memory.untold(f"The memory of a {resolved.method} run is not computed.")
+    return memory.predict(
+        resolved.config, resolved.execution, kind=kind, parameters=parameters_of(state), shape=_shape(state),
+        longest_row=_longest(resolved.config, facts.dataset, state))
+
+
+def _shape(state: BaseModelState) -> memory.Shape | None:
+    if state.folder is None:
+        return None
+    try:
+        return memory.shape_of(json.loads((state.folder / "config.json").read_bytes()))
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _longest(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseModelState | None) -> int | None:
+    if dataset is None:
+        return None
+    found = (_analysis(dataset, state).get("lengths") or {}).get("longest") or _read_before(
+        config, dataset, state).get("longest")
+    return int(found) if found else None
+
+
+def _measured_peak(resolved: Resolved) -> dict[str, Any] | None:
+    runs: Sequence[Run] = Run.objects.filter(
+        config_hash=resolved.config_hash, execution__deviceProfile=resolved.execution["deviceProfile"],
+        execution__microBatchSequences=resolved.execution["microBatchSequences"],
+        observed_step__gte=1).only("id").order_by("-created_at")[:1]
+    for run in runs:
+        peak = run.metrics.aggregate(peak=Max(_figure("peak_memory_bytes")))["peak"]
+        return {"bytes": int(peak), "runId": run.pk} if peak else None
+    return None

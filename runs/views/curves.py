@@ -1,0 +1,68 @@
+"""The figures of a run's updates: as curves that grow, and as a table to take away."""
+
+import csv
+import io
+from typing import Any
+
+from django.http import HttpResponse, JsonResponse
+from django.views.decorators.http import require_GET
+
+from optimize_site.kernel.htmx import HtmxRequest
+from optimize_site.kernel.listing import whole
+from runs import queries
+from runs.models import Run
+from runs.pages import CURVES
+from runs.series import curve
+
+VALIDATION = "validation_loss"
+
+
+@require_GET
+def series(request: HtmxRequest, run_id: str) -> HttpResponse:
+    """The run's curves after a step, or the whole of them where another attempt took over meanwhile.
+
+    A validation is written beside its step's figures after those were read, so its curve always comes whole.
+    """
+    run = queries.get_run(run_id)
+    after = whole(request.GET.get("after"))
+    is_whole = after == 0 or request.GET.get("attempt") != str(run.num_attempts)
+    steps = run.metrics.order_by("step").values("step", "values", "at")
+    rows: list[Any] = list(steps if is_whole else steps.filter(step__gt=after))
+    judged: list[Any] = list(steps.filter(values__has_key=VALIDATION))
+    began = run.metrics.order_by("step").values_list("at", flat=True).first()
+    names = {name for chart in CURVES for name in str(chart["names"]).split(",")} - {VALIDATION}
+    found = {name: _timed(curve(rows, name), rows, began) for name in sorted(names)}
+    return JsonResponse({
+        "isWhole": is_whole, "attempt": run.num_attempts, "last": rows[-1]["step"] if rows else after,
+        "series": found, "replaced": {VALIDATION: _timed(curve(judged, VALIDATION), judged, began)},
+        "marks": _marks(run, began)})
+
+
+def _timed(found: dict[str, list[Any]], rows: list[Any], began: Any) -> dict[str, list[Any]]:
+    at = {row["step"]: round((row["at"] - began).total_seconds(), 1) for row in rows}
+    return found | {"times": [at[step] for step in found["steps"]]}
+
+
+def _marks(run: Run, began: Any) -> list[dict[str, Any]]:
+    def time(moment: Any) -> float:
+        return round((moment - began).total_seconds(), 1) if began else 0.0
+
+    saves = [{"kind": "snapshot", "step": row.step, "time": time(row.created_at)} for row in queries.snapshots_of(run)]
+    tries = [{"kind": "attempt", "step": row.resumed_step or 0, "time": time(row.started_at)}
+             for row in queries.attempts_of(run) if row.number > 1]
+    return saves + tries
+
+
+@require_GET
+def metrics_csv(request: HtmxRequest, run_id: str) -> HttpResponse:
+    """Every figure of every update as a table."""
+    run = queries.get_run(run_id)
+    rows = queries.metrics_of(run)
+    names = sorted({name for row in rows for name, value in row.values.items() if isinstance(value, int | float)})
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["step", "attempt", "at", *names])
+    writer.writerows([row.step, row.attempt, row.at.isoformat(), *(row.values.get(name) for name in names)]
+                     for row in rows)
+    return HttpResponse(text.getvalue(), content_type="text/csv",
+                        headers={"Content-Disposition": f'attachment; filename="run-{run.pk[:12]}.csv"'})

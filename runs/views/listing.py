@@ -1,0 +1,34 @@
+"""The list of runs."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from optimize_site.kernel.htmx import HtmxRequest
+from optimize_site.kernel.listing import listed
+from optimize_site.kernel.scores import best_scores_of_models
+from runs import queries
+from runs.models import Run
+from runs.phases import PHASES
+from runs.views.naming import share, title
+
+FILTERS = (("", "All"), ("open", "Open"), ("completed", "Completed"), ("failed", "Failed"), ("cancelled", "Cancelled"))
+
+
+@require_GET
+def run_list(request: HtmxRequest) -> HttpResponse:
+    """Runs, newest first; of one phase or workload."""
+    phase, workload = request.GET.get("phase", ""), request.GET.get("workload", "")
+    page = listed(request, queries.list_runs(phase=phase, workload=workload))
+    scores = best_scores_of_models(run.model_id for run in page["rows"] if run.model_id)
+    page["rows"] = [_listed(run, scores) for run in page["rows"]]
+    template = "runs/list.html#live" if request.htmx else "runs/list.html"
+    return render(request, template, page | {"filters": FILTERS, "phase": phase, "workload": workload})
+
+
+def _listed(run: Run, scores: dict[str, Any]) -> dict[str, Any]:
+    newest = run.metrics.order_by("-step").values_list("values", flat=True).first() or {}
+    return {"run": run, "title": title(run), "is_open": run.phase in PHASES.open, "loss": newest.get("loss"),
+            "share": share(run), "score": scores.get(run.model_id or "")}

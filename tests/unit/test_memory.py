@@ -1,0 +1,80 @@
+"""The peak memory of a run from its model's shape and settings."""
+
+from typing import Any
+
+import pytest
+
+from runs.memory import Shape, pass_tokens, predict, shape_of
+from tests.unit.resolving import resolved
+
+SMOLLM = {"num_attention_heads": 9, "hidden_size": 576, "head_dim": 64, "num_hidden_layers": 30,
+          "intermediate_size": 1536, "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True}
+PARAMETERS = 134_515_008
+SHAPE = shape_of(SMOLLM)
+ADAPTER = 2_442_240
+"""Trained parameters that PEFT counts for rank 8 over every linear module of this model."""
+
+
+def predicted(config: dict[str, Any] | None = None, *, kind: str = "cpu", longest: int | None = None,
+              parameters: int | None = PARAMETERS, shape: Shape | None = SHAPE,
+              execution: dict[str, Any] | None = None) -> Any:
+    found = resolved(config, execution=execution or {})
+    return predict(found.config, found.execution, kind=kind, parameters=parameters, shape=shape, longest_row=longest)
+
+
+def test_the_adapter_its_gradients_and_its_moments_are_exact():
+    parts = predicted().parts
+    assert parts["adapter"] == parts["gradients"] == ADAPTER * 4
+    assert parts["optimizer"] == ADAPTER * 8
+
+
+def test_weights_are_fp32_on_a_processor_and_bf16_or_4_bit_on_a_gpu():
+    assert predicted().parts["weights"] == PARAMETERS * 4
+    assert predicted(kind="cuda").parts["weights"] == PARAMETERS * 2
+    quantized = predicted({"model": {"precision": "INT4"}}, kind="cuda").parts["weights"]
+    embeddings = 49152 * 576
+    assert quantized == round((PARAMETERS - embeddings) * 0.5625) + embeddings * 2
+
+
+def test_activations_follow_the_tokens_of_a_pass_and_checkpointing_keeps_fewer():
+    whole, half = predicted({"maxSeqLength": 2048}), predicted({"maxSeqLength": 2048}, longest=1024)
+    assert half.parts["activations"] * 2 == whole.parts["activations"]
+    kept = predicted({"maxSeqLength": 2048, "model": {"gradientCheckpointing": True}}).parts["activations"]
+    assert kept < whole.parts["activations"] / 3
+
+
+def test_the_whole_is_the_sum_of_its_parts():
+    found = predicted()
+    assert found.total == sum(found.parts.values())
+    assert found.source == "computed"
+
+
+def test_a_run_that_was_watched_stayed_below_its_prediction():
+    watched = 2_724_880_384  # 48 updates of 8 rows, the longest of 222 tokens, on two cores
+    found = predicted({"maxSeqLength": 512, "hyperparams": {"training": {"microBatchPerGpu": 8}}}, longest=222)
+    assert watched <= found.total <= watched * 1.5
+
+
+@pytest.mark.parametrize("config", [SMOLLM | {"num_local_experts": 8}, {"hidden_size": 8}, {}])
+def test_a_shape_that_is_not_known_leaves_the_parts_that_need_it_untold(config):
+    found = predicted(shape=shape_of(config))
+    assert (found.parts["activations"], found.total, found.source) == (None, None, "unknown")
+    assert found.parts["weights"] == PARAMETERS * 4
+    assert found.note
+
+
+def test_the_text_part_of_a_model_of_images_gives_its_shape():
+    assert shape_of({"text_config": SMOLLM, "vision_config": {}}) == shape_of(SMOLLM)
+
+
+def test_a_pass_carries_its_sequences_and_no_more_than_the_execution_allows():
+    training = {"hyperparams": {"training": {"microBatchPerGpu": 4}}, "maxSeqLength": 1000}
+    found = resolved(training, execution={"microBatchSequences": 2})
+    assert pass_tokens(found.config, found.execution, None) == 2000
+    assert pass_tokens(found.config, found.execution, 100) == 200
+
+
+def test_what_the_prediction_takes_for_granted_is_said():
+    assert "every row as long as maxSeqLength" in predicted().note
+    assert "every linear module" in predicted({"hyperparams": {"lora": {"targetModules": ".*q_proj"}}}).note
+    assert "Not measured on GPUs" in predicted(kind="cuda").note
