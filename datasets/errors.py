@@ -24,6 +24,30 @@ class ObjectUnknown(NotFound):
     code = "unknown_object"
 
 
+class RowUnknown(NotFound):
+    code = "unknown_row"
+
+
+class RowsGone(NotFound):
+    code = "rows_gone"
+
+
+class RowsNotComparable(Refused):
+    code = "rows_not_comparable"
+
+
+class RowsNotSearchable(Refused):
+    code = "rows_not_searchable"
+
+
+class ImageInvalid(Refused):
+    code = "image_invalid"
+
+
+class ImageUnknown(NotFound):
+    code = "unknown_image"
+
+
 class LineageInvalid(InvalidInput):
     code = "invalid_lineage"
 

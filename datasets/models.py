@@ -29,6 +29,18 @@ class ExampleSet(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
 
+class Image(models.Model):
+    """An image that rows may name, kept once by the SHA-256 of its bytes; those were looked at when they came in."""
+
+    sha256 = models.CharField(max_length=64, primary_key=True)
+    media_type = models.CharField(max_length=20)
+    width = models.IntegerField()
+    height = models.IntegerField()
+    size_bytes = models.BigIntegerField()
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+
 class Upload(models.Model):
     """A dataset on its way in, shard by shard; kept for some days so that a stopped upload goes on where it was.
 

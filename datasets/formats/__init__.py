@@ -17,13 +17,17 @@ from optimize_site.kernel.errors import Problem
 
 @dataclass(frozen=True)
 class FormatFacts:
-    """What the rows of a dataset hold: counts, statistics, findings, and what only this format has."""
+    """What the rows of a dataset hold: counts, statistics, findings, and what only this format has.
+
+    `image_lines` maps the path of each image that rows name to the first line that does.
+    """
 
     num_tool_rows: int | None = None
     num_images: int = 0
     statistics: dict[str, Any] = field(default_factory=dict)
     findings: list[dict[str, Any]] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
+    image_lines: dict[str, int] = field(default_factory=dict)
 
 
 class RowExaminer(Protocol):

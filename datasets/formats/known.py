@@ -6,14 +6,16 @@ import orjson
 
 from datasets.formats import ArchiveFormat, RowExaminer
 from datasets.formats.chat import ChatExaminer
+from datasets.formats.eval_items import EVAL_ITEMS
 from datasets.formats.preference import PairExaminer
+from datasets.formats.prepared import PREPARED
 from datasets.pairs import ANSWERS
 
 ROW_FORMATS: dict[str, Callable[[int], RowExaminer]] = {ChatExaminer.format: ChatExaminer,
                                                         PairExaminer.format: PairExaminer}
 """For each format of lines, what makes an examiner, given how many of its first rows to compare for repeats."""
 
-ARCHIVE_FORMATS: tuple[ArchiveFormat, ...] = ()
+ARCHIVE_FORMATS: tuple[ArchiveFormat, ...] = (EVAL_ITEMS, PREPARED)
 """The formats that are sent as a ZIP."""
 
 

@@ -18,6 +18,18 @@ class Migration(migrations.Migration):
             field=models.JSONField(default=dict),
         ),
         migrations.CreateModel(
+            name='Image',
+            fields=[
+                ('sha256', models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ('media_type', models.CharField(max_length=20)),
+                ('width', models.IntegerField()),
+                ('height', models.IntegerField()),
+                ('size_bytes', models.BigIntegerField()),
+                ('created_by', models.CharField(max_length=150)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+            ],
+        ),
+        migrations.CreateModel(
             name='Upload',
             fields=[
                 ('id', models.CharField(default=optimize_site.kernel.ids.new_id, max_length=64, primary_key=True, serialize=False)),
