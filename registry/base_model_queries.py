@@ -86,6 +86,11 @@ class BaseModelState:
         return str(self.facts.get("chatTemplateSha256") or stated or "")
 
     @property
+    def chat_template_correction(self) -> str:
+        """Why the template is not the one the repository ships, as a sentence; empty where it is."""
+        return str((self.facts.get("chatTemplateCorrection") or {}).get("reason", ""))
+
+    @property
     def context_length(self) -> int | None:
         stated = self.entry.context_length if self.entry is not None else None
         found: int | None = self.facts.get("contextLength") or stated

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from optimize_site.kernel import doorbell
 from optimize_site.kernel.auth import SYSTEM
-from optimize_site.kernel.catalog import BaseModelEntry, load_catalog
+from optimize_site.kernel.catalog import BaseModelEntry, load_catalog, load_correction
 from optimize_site.kernel.conf import home, setting
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
@@ -42,9 +42,9 @@ class BaseModelWork:
         entry = load_catalog().base_models[row.repository]
         stated = {"revision": entry.revision, "special_tokens": entry.special_tokens, "parameters": entry.parameters,
                   "chat_template_sha256": entry.chat_template_sha256, "context_length": entry.context_length}
-        return {"entry": "prepare", "source": _source(entry),
-                "catalog": {key: value for key, value in stated.items() if value}, "out": str(home() / folder_of(
-                    row, attempt)), "token_env": "HF_TOKEN"}
+        catalog = {key: value for key, value in stated.items() if value} | _correction(entry)
+        return {"entry": "prepare", "source": _source(entry), "catalog": catalog,
+                "out": str(home() / folder_of(row, attempt)), "token_env": "HF_TOKEN"}
 
     def on_event(self, row: BaseModel, attempt: Attempt, event: dict[str, Any]) -> None:
         match event["type"]:
@@ -110,6 +110,12 @@ def folder_of(row: BaseModel, attempt: Attempt) -> str:
     return f"base-models/{row.repository.replace('/', '--').lower()}/{attempt.pk[:16]}"
 
 
+def _correction(entry: BaseModelEntry) -> dict[str, Any]:
+    if not entry.chat_template_correction:
+        return {}
+    return {"chat_template_correction": msgspec.to_builtins(load_correction(entry.chat_template_correction))}
+
+
 def _source(entry: BaseModelEntry) -> dict[str, Any]:
     stated: dict[str, Any] = {key: value for key, value in msgspec.to_builtins(entry.source).items() if value}
     if entry.source.kind == "hub":
@@ -125,8 +131,9 @@ def _sentences(reason: str, hint: str | None) -> str:
 
 def _facts(event: dict[str, Any]) -> dict[str, Any]:
     names = {"parameters": "parameters", "context_length": "contextLength", "vocab_size": "vocabSize",
-             "chat_template_sha256": "chatTemplateSha256", "special_tokens": "specialTokens", "files": "files",
-             "architecture": "architecture", "model_type": "modelType", "bytes": "bytes"}
+             "chat_template_sha256": "chatTemplateSha256", "chat_template_correction": "chatTemplateCorrection",
+             "special_tokens": "specialTokens", "files": "files", "architecture": "architecture",
+             "model_type": "modelType", "bytes": "bytes"}
     return {ours: event[theirs] for theirs, ours in names.items() if event.get(theirs) is not None}
 
 

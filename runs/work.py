@@ -97,7 +97,8 @@ def _base_model_part(row: Run) -> dict[str, Any]:
         raise Unavailable(f"{row.base_model} at {row.base_revision} is not prepared on this box.",
                           hint=f"Select it with `./optimize base-models select {row.base_model}`.")
     return base_model_part(folder=str(state.folder), revision=state.revision, repository=row.base_model,
-                           chat_template_sha256=state.chat_template_sha256)
+                           chat_template_sha256=state.chat_template_sha256,
+                           rules=state.entry.rules if state.entry else ())
 
 
 def _rows_part(row: Run, name: str) -> dict[str, Any]:

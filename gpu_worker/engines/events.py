@@ -64,7 +64,7 @@ class EngineConfig(Event, tag="engine_config", frozen=True, kw_only=True):
 
 
 class DataFit(Event, tag="data_fit", frozen=True, kw_only=True):
-    """How the rows fit the run: counts of rows and tokens, and the longest row."""
+    """How the rows fit the run: counts of rows, of those left out or trimmed, of tokens, and the longest row."""
 
     rows: int
     tooLong: int
@@ -72,6 +72,8 @@ class DataFit(Event, tag="data_fit", frozen=True, kw_only=True):
     totalTokens: int
     paddingShare: float
     longest: int
+    trimmed: int = 0
+    turnsRemoved: int = 0
     masked: int = 0
     validation: dict[str, Any] | None = None
 
@@ -177,12 +179,14 @@ class Finished(Event, tag="finished", frozen=True, kw_only=True):
     context_length: int | None = None
     vocab_size: int | None = None
     chat_template_sha256: str | None = None
+    chat_template_correction: dict[str, Any] | None = None
     special_tokens: dict[str, str | None] | None = None
     files: list[dict[str, Any]] | None = None
     architecture: str | None = None
     model_type: str | None = None
     bytes: int | None = None
     report: dict[str, Any] | None = None
+    preview: dict[str, Any] | None = None
 
 
 EVENT_TYPES: tuple[type[Event], ...] = (

@@ -38,6 +38,8 @@ class BaseModelPart(Part, frozen=True, kw_only=True):
     repository: str
     chat_template_sha256: str | None = None
     """The template's digest when the folder was prepared; a job that finds another one refuses to start."""
+    rules: list[str] = []
+    """What the catalog says of the model's family."""
 
 
 class RowsPart(Part, frozen=True, kw_only=True):

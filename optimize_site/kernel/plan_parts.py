@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def base_model_part(*, folder: str, revision: str, repository: str, chat_template_sha256: str) -> dict[str, Any]:
-    """The prepared base model of a plan."""
+def base_model_part(*, folder: str, revision: str, repository: str, chat_template_sha256: str,
+                    rules: Sequence[str] = ()) -> dict[str, Any]:
+    """The prepared base model of a plan, and what the catalog says of its family."""
     return {"folder": folder, "revision": revision, "repository": repository,
-            "chat_template_sha256": chat_template_sha256 or None}
+            "chat_template_sha256": chat_template_sha256 or None, "rules": list(rules)}
 
 
 def rows_part(files: Sequence[str], *, content_hash: str, num_examples: int, name: str, format: str = "chat-jsonl-v1",

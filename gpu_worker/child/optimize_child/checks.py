@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
+from optimize_child.corrections import correct_template
 from optimize_child.failures import JobFailure
-from optimize_child.template import ChatTemplate, TemplateRefused
+from optimize_child.template import ChatTemplate, TemplateRefused, template_sha256
 from optimize_child.tokenizer import load_tokenizer
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
@@ -51,7 +52,9 @@ def examine(folder: Path, catalog: dict[str, Any]) -> dict[str, Any]:
     """The facts of a prepared folder. Raises JobFailure where they disagree with the catalog or among themselves."""
     refuse_code_and_pickles(folder)
     tokenizer = load_tokenizer(folder)
-    template = _template(tokenizer, catalog)
+    _compare_template(tokenizer, catalog)
+    correction = correct_template(folder, tokenizer, catalog.get("chat_template_correction"))
+    template = _usable_template(tokenizer)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     special = {kind: getattr(tokenizer, f"{kind}_token") for kind in ("bos", "eos", "pad", "unk")}
     _compare_tokens(special, catalog.get("special_tokens") or {})
@@ -63,13 +66,14 @@ def examine(folder: Path, catalog: dict[str, Any]) -> dict[str, Any]:
         "context_length": getattr(text, "max_position_embeddings", None),
         "vocab_size": text.vocab_size,
         "chat_template_sha256": template.sha256,
+        "chat_template_correction": correction,
         "special_tokens": special,
         "architecture": type(model).__name__,
         "model_type": config.model_type,
     }
 
 
-def _template(tokenizer: Any, catalog: dict[str, Any]) -> ChatTemplate:
+def _usable_template(tokenizer: Any) -> ChatTemplate:
     try:
         template = ChatTemplate(tokenizer)
         template.render([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
@@ -77,16 +81,21 @@ def _template(tokenizer: Any, catalog: dict[str, Any]) -> ChatTemplate:
         raise JobFailure(
             "base_model_refused", f"The chat template cannot be used: {error}", hint="Choose a chat model."
         ) from error
+    return template
+
+
+def _compare_template(tokenizer: Any, catalog: dict[str, Any]) -> None:
+    """The catalog states the digest of the template as it is shipped."""
     stated = catalog.get("chat_template_sha256")
-    if stated and stated != template.sha256:
+    found = template_sha256(tokenizer.get_chat_template()) if tokenizer.chat_template else None
+    if stated and found and stated != found:
         raise JobFailure(
             "base_model_refused",
-            f"The chat template has the digest {template.sha256[:12]} and the catalog states {stated[:12]}.",
+            f"The chat template has the digest {found[:12]} and the catalog states {stated[:12]}.",
             hint="The model is not the one the catalog describes; correct the entry or its revision.",
-            found=template.sha256,
+            found=found,
             stated=stated,
         )
-    return template
 
 
 def _compare_tokens(found: dict[str, str | None], stated: dict[str, str]) -> None:

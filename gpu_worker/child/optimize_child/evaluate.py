@@ -15,14 +15,13 @@ from transformers.utils import logging as transformers_logging
 
 from optimize_child.answers import Asked, Limits, answer_all
 from optimize_child.checks import end_tokens
-from optimize_child.failures import JobFailure
 from optimize_child.job import Job
 from optimize_child.lines import Line, read_lines
 from optimize_child.models import load_model
 from optimize_child.refusals import refuse_rows
 from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, text_of, tools_of
-from optimize_child.template import ChatTemplate, TemplateRefused
-from optimize_child.tokenizer import load_tokenizer
+from optimize_child.template import TemplateRefused
+from optimize_child.tokenizer import load_template, load_tokenizer
 
 PARITY_ROWS = 5
 # The largest difference of a logit, relative to the largest logit: fp32 rounding, or bf16's on a GPU.
@@ -61,7 +60,7 @@ class Evaluation:
     def run(self) -> None:
         self.job.stage("reading")
         self.tokenizer = load_tokenizer(self.base)
-        self.template = self._template()
+        self.template = load_template(self.plan["base_model"], self.tokenizer)
         questions = self._questions()
         self.total = len(questions) * len(self.plan["systems"])
         askable = [question for question in questions if self._fits(question)]
@@ -72,17 +71,6 @@ class Evaluation:
         if askable:
             self._ask(askable)
         self.job.events.emit("finished", answers=self.answered, sync=True)
-
-    def _template(self) -> ChatTemplate:
-        template = ChatTemplate(self.tokenizer)
-        stated = self.plan["base_model"].get("chat_template_sha256")
-        if stated and stated != template.sha256:
-            raise JobFailure(
-                "base_model_refused",
-                f"The base model's chat template is {template.sha256[:12]} and {stated[:12]} was expected.",
-                hint="Select the base model again.",
-            )
-        return template
 
     # -- rows --------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "engine_config": (("requested", "resolved"), ()),
     "data_fit": (
         ("rows", "tooLong", "trainedTokens", "totalTokens", "paddingShare", "longest"),
-        ("validation", "masked"),
+        ("trimmed", "turnsRemoved", "validation", "masked"),
     ),
     "plan_size": (("totalSteps", "rowsPerEpoch"), ("updatesPerEpoch", "sequences")),
     "check": (("name", "passed"), ("value", "bound", "seconds", "detail")),
@@ -62,11 +62,14 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "context_length",
             "vocab_size",
             "chat_template_sha256",
+            "chat_template_correction",
             "special_tokens",
             "files",
             "architecture",
             "model_type",
             "bytes",
+            "report",
+            "preview",
         ),
     ),
 }

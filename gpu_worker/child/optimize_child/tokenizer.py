@@ -8,12 +8,32 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from optimize_child.failures import JobFailure
+from optimize_child.template import ChatTemplate, TemplateRefused
 
 
 def load_tokenizer(folder: Path) -> Any:
     """The tokenizer of a prepared base model."""
     require_model(folder)
     return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+
+def load_template(base_model: dict[str, Any], tokenizer: Any) -> ChatTemplate:
+    """The chat template under which a plan's base model renders.
+
+    Raises JobFailure where there is none, or another one than when the folder was prepared.
+    """
+    try:
+        template = ChatTemplate(tokenizer)
+    except TemplateRefused as error:
+        raise JobFailure("base_model_refused", str(error), hint="Choose a chat model.") from error
+    stated = base_model.get("chat_template_sha256")
+    if stated and stated != template.sha256:
+        raise JobFailure(
+            "base_model_refused",
+            f"The base model's chat template is {template.sha256[:12]} and {stated[:12]} was expected.",
+            hint="Select the base model again.",
+        )
+    return template
 
 
 def require_model(folder: Path) -> None:

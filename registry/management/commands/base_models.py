@@ -96,7 +96,8 @@ class Command(NounCommand):
             ("Model ID", found["modelId"]), ("Parameters", _parameters(found)), ("Context", found["contextLength"]),
             ("Methods", ", ".join(found["methods"]) or "none"), ("Allowed for", found["allowedFor"]),
             ("Served on", ", ".join(found["servingProfiles"]) or None), ("Why", found["servingOnlyReason"]),
-            ("Chat template", found["chatTemplateSha256"]), ("License", found["license"] or None),
+            ("Chat template", found["chatTemplateSha256"]),
+            ("Corrected", found["chatTemplateCorrection"]), ("License", found["license"] or None),
             ("Weights", _weights(found)), ("Failed", found["failureReason"])], title=found["title"] or "Base model")
         self._admitted(found)
 
