@@ -7,15 +7,16 @@ from urllib.parse import quote
 
 from datasets import sending, showing, splitting
 from datasets.ingest import Examined
-from optimize_site.kernel.commands import NounCommand, arg, verb
+from optimize_site.kernel.commands import arg, verb
 from optimize_site.kernel.errors import InvalidInput
+from registry.commands.images import ImageVerbs
 
 FILE = arg("-f", "--file", required=True, help="chat rows, one JSON object a line; - is standard input")
 LIMIT = arg("--limit", type=int, default=50)
 OFFSET = arg("--offset", type=int, default=0)
 
 
-class Command(NounCommand):
+class Command(ImageVerbs):
     noun = "datasets"
     help = "Data by hash and bare name, and files before they are registered."
 
