@@ -1,7 +1,7 @@
 """Light statistics over chat rows, in bounded memory: turns, lengths, and the balance of what the answers say."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -23,9 +23,13 @@ class Lengths:
         self.counts: Counter[int] = Counter()
         self.total = 0
 
-    def add(self, length: int) -> None:
-        self.counts[length if length < EXACT_BELOW else rounded(length)] += 1
-        self.total += length
+    def add(self, length: int, rows: int = 1) -> None:
+        self.counts[length if length < EXACT_BELOW else rounded(length)] += rows
+        self.total += length * rows
+
+    def add_all(self, lengths: Iterable[int]) -> None:
+        for length, rows in Counter(lengths).items():
+            self.add(length, rows)
 
     def merge(self, other: "Lengths") -> None:
         self.counts.update(other.counts)
@@ -151,31 +155,32 @@ class Statistics:
         self.num_tool_rows += offers_tools(row)
         self.num_call_rows += any(message.get("tool_calls") for message in messages)
         self.row_lengths.add(sum(len(text_of(message.get("content"))) for message in messages))
-        self._add_answer(row)
-
-    def _add_answer(self, row: Row) -> None:
-        answer = answer_text(row)
-        self.answer_lengths.add(len(answer))
-        if row["messages"][-1].get("tool_calls"):
+        if messages[-1].get("tool_calls"):
+            self.answer_lengths.add(len(answer_text(row)))
             self.answers["calls"] += 1
-            return
+        else:
+            self.add_answer(answer_text(row))
+
+    def add_answer(self, answer: str, rows: int = 1) -> None:
+        """Count an answer of text that so many rows give."""
+        self.answer_lengths.add(len(answer), rows)
         fields = json_object(answer)
         if fields is not None:
-            self.answers["json"] += 1
-            self._add_fields(fields)
+            self.answers["json"] += rows
+            self._add_fields(fields, rows)
             return
-        self.answers["text"] += 1
+        self.answers["text"] += rows
         if len(answer) <= LABEL_CHARACTERS:
-            self.labels.add(answer)
+            self.labels.add(answer, rows)
 
-    def _add_fields(self, fields: dict[str, Any]) -> None:
+    def _add_fields(self, fields: dict[str, Any], rows: int) -> None:
         for name, value in fields.items():
             if name not in self.fields and len(self.fields) >= MAX_FIELDS:
                 continue
             if name not in self.fields:
                 self.fields[name] = Values()
             shown = value if isinstance(value, str) else orjson.dumps(value).decode()
-            self.fields[name].add(shown[:LABEL_CHARACTERS])
+            self.fields[name].add(shown[:LABEL_CHARACTERS], rows)
 
     def document(self) -> dict[str, Any]:
         """The statistics as JSON; `labels` is there where whole answers are short texts that repeat."""
