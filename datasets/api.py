@@ -74,14 +74,6 @@ def annotate(request: HttpRequest, namespace: str, name: str, version: str, body
     return render.dataset_version(noted)
 
 
-@router.get("/{namespace}/{name}/versions/{version}/rows")
-def rows(request: HttpRequest, namespace: str, name: str, version: str, offset: int = 0, limit: int = 25,
-         search: str = "") -> dict[str, Any]:
-    """Rows of a version, by position; with `search`, those where one message holds the words."""
-    found = _version(namespace, name, version)
-    return {"reference": found.reference} | queries.rows(found, offset=offset, limit=limit, search=search)
-
-
 @router.get("/{namespace}/{name}/versions/{version}/objects/{path:path}")
 def get_object(request: HttpRequest, namespace: str, name: str, version: str, path: str) -> StreamingHttpResponse:
     """One object's bytes, as they were stored."""

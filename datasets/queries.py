@@ -1,9 +1,9 @@
 """Reads of data: named datasets, the examples behind a version, their rows and files."""
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
+import orjson
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import CharField, F, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Cast, Concat
@@ -11,15 +11,16 @@ from django.db.models.functions import Cast, Concat
 from datasets.errors import ObjectUnknown
 from datasets.lines import Line, read_lines
 from datasets.models import ExampleSet
-from datasets.rows import Row, read_row, text_of
-from optimize_site.kernel.api import MAX_LIMIT
+from datasets.pairs import FORMAT as PREFERENCE
+from datasets.rows import FORMAT as CHAT
+from datasets.rows import text_of
 from optimize_site.kernel.blobs import blob_path, open_blob, read_chunks
-from optimize_site.kernel.errors import InvalidInput
 from registry.models import Alias, Artifact, Version
 from registry.queries import CURRENT, list_artifacts
 from registry.references import DEFAULT_NAMESPACE
 
 KIND = Artifact.Kind.DATASET
+SPOKEN = (CHAT, PREFERENCE)
 
 
 def example_set(version: Version) -> ExampleSet:
@@ -61,39 +62,6 @@ def names_of(content_hash: str) -> tuple[list[str], list[str]]:
     return found.names, found.references
 
 
-def rows(version: Version, *, offset: int = 0, limit: int = 25, search: str = "") -> dict[str, Any]:
-    """Rows from position `offset` on: `{"rows", "total", "limit", "offset", "nextOffset"}`.
-
-    With `search`, only rows of which one message holds those words in that order, whatever their case; `nextOffset` is
-    where to look further, None at the end.
-    """
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidInput(f"limit is {limit}; it must be between 1 and {MAX_LIMIT}.", code="invalid_limit")
-    if offset < 0:
-        raise InvalidInput(f"offset is {offset}; it must not be negative.", code="invalid_offset")
-    examples = example_set(version)
-    start, wanted = min(offset, examples.num_examples), " ".join(search.casefold().split())
-    found = ((position, line) for position, line in islice(enumerate(lines_of(examples)), start, None))
-    matching = ((position, line, row) for position, line in found if _holds(row := read_row(line.data), wanted))
-    shown = [_row(position, line, row) for position, line, row in islice(matching, limit)]
-    further = next(matching, None) if len(shown) == limit else None
-    return {"rows": shown, "total": examples.num_examples, "limit": limit, "offset": offset,
-            "nextOffset": further[0] if further is not None else None}
-
-
-def _row(position: int, line: Line, row: Row) -> dict[str, Any]:
-    others = {key: value for key, value in row.items() if key not in ("messages", "tools")}
-    return {"position": position, "line": line.number, "messages": row["messages"], "tools": row.get("tools") or [],
-            "columns": others}
-
-
-def _holds(row: Row, words: str) -> bool:
-    if not words:
-        return True
-    texts = (text_of(message.get("content")) for message in row["messages"])
-    return any(words in " ".join(text.casefold().split()) for text in texts)
-
-
 def lines_of(examples: ExampleSet) -> Iterator[Line]:
     """The rows' lines, those of every file in order; blank lines are no rows."""
     for shard in examples.shards:
@@ -103,9 +71,13 @@ def lines_of(examples: ExampleSet) -> Iterator[Line]:
 
 def first_system_message(version: Version) -> str | None:
     """The system message of the first row: how a model trained on it expects to be spoken to."""
-    first = next(lines_of(example_set(version)), None)
-    message = read_row(first.data)["messages"][0] if first is not None else {}
-    return text_of(message["content"]) if message.get("role") == "system" else None
+    examples = example_set(version)
+    if examples.format not in SPOKEN:
+        return None
+    first = next(lines_of(examples), None)
+    row = orjson.loads(first.data) if first is not None else {}
+    messages = row.get("messages") or row.get("prompt") or [{}]
+    return text_of(messages[0]["content"]) if messages[0].get("role") == "system" else None
 
 
 def get_object(version: Version, path: str) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """Cuts a held-out part off a file of chat rows: every answer in proportion, and no prompt on both sides."""
 
 import hashlib
-import re
 import tempfile
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,8 @@ import orjson
 from datasets.errors import SplitImpossible
 from datasets.ingest import Examination
 from datasets.lines import read_lines
-from datasets.rows import Row, answer_text, read_row, text_of
+from datasets.prompts import prompt_key
+from datasets.rows import Row, answer_text, read_row
 from datasets.statistics import LABEL_CHARACTERS, json_object
 
 CHUNK = 1 << 20
@@ -86,18 +85,6 @@ def _groups(source: Path, labels: list[str]) -> list[Group]:
         labels.append(label)
         groups.setdefault(prompt_key(row), Group(label)).rows.append(position)
     return list(groups.values())
-
-
-def prompt_key(row: Row) -> bytes:
-    """What a row asks, the same for texts that differ in case, spacing or composition only."""
-    asked = [[message["role"], plain(text_of(message.get("content"))), message.get("tool_calls") or []]
-             for message in row["messages"][:-1]]
-    return hashlib.sha256(orjson.dumps(asked)).digest()
-
-
-def plain(text: str) -> str:
-    """A text without what does not change what it asks."""
-    return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 def label_of(row: Row) -> str:

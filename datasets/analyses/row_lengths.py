@@ -5,6 +5,7 @@ oldest turns removed, and the tokens it trains by default and with every assista
 """
 
 import heapq
+import struct
 import sys
 from array import array
 from collections.abc import Iterator
@@ -62,13 +63,21 @@ class RowLengths:
                     cut += least if least <= limit else 0
         return Fit(self.rows, over, over_trimmed, tokens, tokens + cut)
 
+    def at(self, position: int) -> tuple[int, ...]:
+        """The numbers of one row, in the order of COLUMNS. Raises IndexError where there is no such row."""
+        if not 0 <= position < self.rows:
+            raise IndexError(position)
+        with self._path.open("rb") as file:
+            file.seek(position * ROW_BYTES)
+            return struct.unpack(f"<{len(COLUMNS)}i", file.read(ROW_BYTES))
+
     def longest(self, number: int, *, over: int, trimmed: bool = False) -> list[LongRow]:
         """The `number` longest rows of more than `over` tokens, longest first, equal ones in the rows' order."""
         lengths = (length for (piece,) in self._columns("trimmed" if trimmed else "tokens") for length in piece)
         long = ((length, -position) for position, length in zip(count(), lengths, strict=False) if length > over)
         return [LongRow(-position, length) for length, position in heapq.nlargest(number, long)]
 
-    def kept(self, limit: int, *, trimmed: bool) -> array[int]:
+    def kept(self, limit: int, *, trimmed: bool) -> "array[int]":
         """The lengths of the rows that a run keeps under `limit`, in the rows' order; longer rows at the fewest tokens
         they reach where `trimmed`."""
         kept = array("i")
@@ -78,12 +87,12 @@ class RowLengths:
             kept.extend(length for length in found if length <= limit)
         return kept
 
-    def _columns(self, *names: str) -> Iterator[tuple[array[int], ...]]:
+    def _columns(self, *names: str) -> Iterator[tuple["array[int]", ...]]:
         places = [COLUMNS.index(name) for name in names]
         for piece in self._pieces():
             yield tuple(piece[place::len(COLUMNS)] for place in places)
 
-    def _pieces(self) -> Iterator[array[int]]:
+    def _pieces(self) -> Iterator["array[int]"]:
         left = self.rows
         with self._path.open("rb") as file:
             while left > 0:

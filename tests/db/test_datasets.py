@@ -240,22 +240,6 @@ def test_text_labels_are_counted_where_answers_repeat():
     assert labels.statistics["labels"]["top"] == [{"value": "yes", "rows": 2}, {"value": "no", "rows": 2}]
 
 
-def test_rows_are_read_by_position_and_found_by_their_words():
-    body = b"\n".join([row(f"question {number}", "Use the  Blue\nbutton" if number % 10 == 3 else "no", ticket=number)
-                       for number in range(35)])
-    version = register(b"\n" + body).version
-    page = queries.rows(version, offset=30, limit=3)
-    assert [(item["position"], item["line"]) for item in page["rows"]] == [(30, 32), (31, 33), (32, 34)]
-    assert (page["total"], page["nextOffset"]) == (35, 33)
-    assert page["rows"][0]["columns"] == {"ticket": 30}
-    assert queries.rows(version, offset=34)["nextOffset"] is None
-    found = queries.rows(version, search="blue BUTTON", limit=2)
-    assert [item["position"] for item in found["rows"]] == [3, 13]
-    assert found["nextOffset"] == 23
-    assert [item["position"] for item in queries.rows(version, search="blue button", offset=23)["rows"]] == [23, 33]
-    assert queries.rows(version, search="button blue")["rows"] == []
-
-
 @pytest.mark.requirement("R020", "R051")
 def test_a_bare_name_moves_and_what_it_named_stays():
     first = operations.create_dataset([row("a")], name="triage", actor=OPERATOR)

@@ -15,6 +15,7 @@ from runs import queries
 from runs.errors import RunEnded, RunRefused, SubmissionConflict, TooLateToCancel
 from runs.models import Run
 from runs.operations import advance_all, advance_run, annotate_run, cancel_run, check_run, submit_run
+from runs.outlook import outlook_of
 from tests.factories import (
     TINY,
     chat_rows,
@@ -96,7 +97,7 @@ def test_findings_cover_the_whole_dataset_where_it_is_small(ready):
     found = check(config={"dataset": "triage/doubled"})["diagnostics"]
     assert found["coverage"] == {"read": 10, "total": 10, "complete": True, "note": ""}
     assert found["duplicates"]["rows"] == 5
-    assert found["duplicates"]["first"][0] == {"row": 6, "sameAs": 1}
+    assert found["duplicates"]["first"][0] == {"position": 5, "sameAs": 0}
     assert found["shapes"] == [{"roles": "user assistant", "rows": 10}]
 
 
@@ -433,10 +434,10 @@ def test_a_waiting_run_says_who_holds_the_device(ready):
     run = submit()
     advance_run(run.pk)
     run.refresh_from_db()
-    assert queries.wait_reason(run) == "0 of 2 slots of cpu are held."
+    assert outlook_of(run).wait_reason == "0 of 2 slots of cpu are held."
     Lease.objects.create(device=Device.objects.get(), slot=0, holder_kind="evaluation", holder_id="e" * 64, token=1,
                          expires_at=timezone.now())
-    assert queries.wait_reason(run) == "1 of 2 slots of cpu are held by evaluation eeeeeeeeeeee."
+    assert outlook_of(run).wait_reason == "1 of 2 slots of cpu are held by evaluation eeeeeeeeeeee."
 
 
 def test_a_run_claims_its_pool_in_the_capacity_page(ready):

@@ -1,0 +1,119 @@
+"""Which rows to train on ask what a row to judge by asks: exactly, or nearly, by the shingles they share. Pure.
+
+Two prompts are the same where they differ in case, spacing or composition only. They are near where of all runs of
+three words that either holds, at least NEAR are in both; system messages do not count for that, because rows of one
+task share them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasets.prompts import asked_words, prompt_key
+from datasets.rows import Row
+
+WORDS = 3
+NEAR = 0.7
+LISTED = 20
+MOST_HOLDERS = 64
+"""A shingle that more evaluation rows than this share says nothing about which of them is meant."""
+CANDIDATES = 4
+
+Shingle = tuple[str, ...]
+
+
+class Judged:
+    """The rows to judge by, ready to be looked up. Holds every prompt's digest and shingles."""
+
+    def __init__(self) -> None:
+        self.num_rows = 0
+        self.by_key: dict[bytes, int] = {}
+        self._shingles: dict[int, set[Shingle]] = {}
+        self._holders: dict[Shingle, list[int]] = {}
+
+    def add(self, position: int, row: Row) -> None:
+        """Take in a row; of rows that ask the same the first stands for all."""
+        self.num_rows += 1
+        key = prompt_key(row)
+        if self.by_key.setdefault(key, position) != position:
+            return
+        shingles = set(shingles_of(row))
+        self._shingles[position] = shingles
+        for shingle in shingles:
+            self._holders.setdefault(shingle, []).append(position)
+
+    def nearest(self, row: Row) -> tuple[int, float] | None:
+        """The position of the nearest row that is near enough, and how near, up to 1."""
+        known = self._holders.keys() & shingles_of(row)
+        if not known:
+            return None
+        shared: Counter[int] = Counter()
+        for shingle in known:
+            holders = self._holders[shingle]
+            if len(holders) <= MOST_HOLDERS:
+                shared.update(holders)
+        own = set(shingles_of(row))
+        near = ((position, self._similarity(position, own)) for position, _ in shared.most_common(CANDIDATES))
+        return max((found for found in near if found[1] >= NEAR), key=lambda found: found[1], default=None)
+
+    def _similarity(self, position: int, own: set[Shingle]) -> float:
+        theirs = self._shingles[position]
+        return len(own & theirs) / len(own | theirs)
+
+
+def shingles_of(row: Row) -> Iterator[Shingle]:
+    """The runs of words that a row asks with; all of them where they are few, none where there are none."""
+    words = asked_words(row)
+    if 0 < len(words) < WORDS:
+        return iter([tuple(words)])
+    return zip(words, words[1:], words[2:], strict=False)
+
+
+@dataclass
+class Matches:
+    """Rows to train on that match rows to judge by: how many, of how many, and the first of them."""
+
+    rows: int = 0
+    judged: set[int] = field(default_factory=set)
+    first: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, position: int, judged: int, **more: Any) -> None:
+        self.rows += 1
+        self.judged.add(judged)
+        if len(self.first) < LISTED:
+            self.first.append({"position": position, "evaluationPosition": judged, **more})
+
+    def document(self) -> dict[str, Any]:
+        return {"rows": self.rows, "evaluationRows": len(self.judged), "first": self.first}
+
+
+class Overlap:
+    """Compares rows to train on, one after the other, with the rows to judge by."""
+
+    def __init__(self, judged: Judged):
+        self._judged = judged
+        self.read = 0
+        self.exact, self.near = Matches(), Matches()
+
+    def add(self, position: int, row: Row) -> None:
+        """Compare one row."""
+        self.read += 1
+        same = self._judged.by_key.get(prompt_key(row))
+        if same is not None:
+            self.exact.add(position, same)
+            return
+        found = self._judged.nearest(row)
+        if found is not None:
+            self.near.add(position, found[0], similarity=round(found[1], 2))
+
+    def state(self) -> dict[str, Any]:
+        """What was found so far, as JSON; `restore` goes on from there."""
+        return {"read": self.read, **{name: matches.document() | {"judged": sorted(matches.judged)}
+                                      for name, matches in (("exact", self.exact), ("near", self.near))}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from an earlier `state`."""
+        self.read = state["read"]
+        self.exact, self.near = (Matches(state[name]["rows"], set(state[name]["judged"]), state[name]["first"])
+                                 for name in ("exact", "near"))

@@ -1,0 +1,93 @@
+"""Pages of a dataset's rows: by position or by the words they say, within a bounded time whatever the size."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasets.errors import RowsNotSearchable
+from datasets.models import ExampleSet
+from datasets.queries import example_set
+from datasets.row_documents import SHOWN_BYTES, row_document
+from datasets.row_repeats import note_repeats
+from datasets.row_search import Words
+from datasets.stored_rows import PREPARED, StoredRow, rows_from
+from optimize_site.kernel.api import MAX_LIMIT
+from optimize_site.kernel.errors import InvalidInput
+from registry.models import Version
+
+MAX_SEARCH_CHARACTERS = 200
+
+
+@dataclass
+class Budget:
+    """How much one page may read: seconds by `clock`, and bytes."""
+
+    seconds: float = 0.6
+    num_bytes: int = 256 * 1024 * 1024
+    clock: Callable[[], float] = time.monotonic
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def spend(self, num_bytes: int) -> None:
+        self.num_bytes -= num_bytes
+
+    @property
+    def is_spent(self) -> bool:
+        return self.num_bytes <= 0 or self.clock() - self._began > self.seconds
+
+
+def read_page(version: Version, *, offset: int = 0, limit: int = 25, search: str = "", room: int = SHOWN_BYTES,
+              budget: Budget | None = None) -> dict[str, Any]:
+    """Rows from position `offset` on: `{"rows", "total", "limit", "offset", "nextOffset", "repeats"}`.
+
+    With `search`, only rows of which one message says those words in that order, whatever their case. `nextOffset` is
+    where to go on, None at the end: the next row, or where the time was up, so that a page of a search may hold fewer
+    rows than asked for, or none. Rows that stand in the dataset more than once say where else (`repeats`); rows over
+    `room` bytes are cut. Raises InvalidInput, RowsNotSearchable, RowsGone.
+    """
+    _check(offset, limit, search)
+    examples, budget = example_set(version), budget or Budget()
+    if search and examples.format == PREPARED:
+        raise RowsNotSearchable(f"{version.reference} holds token rows, which have no words to search for.",
+                                hint="Read them by position.")
+    words = Words(search) if search.split() else None
+    shown, further = _gather(rows_from(examples, offset), words, limit, budget)
+    documents = [row_document(row, examples.format, room=room) for row in shown]
+    repeats = note_repeats(examples, shown, documents, budget)
+    return {"rows": documents, "total": examples.num_examples, "limit": limit, "offset": offset,
+            "nextOffset": further, "repeats": repeats}
+
+
+def _check(offset: int, limit: int, search: str) -> None:
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInput(f"limit is {limit}; it must be between 1 and {MAX_LIMIT}.", code="invalid_limit")
+    if offset < 0:
+        raise InvalidInput(f"offset is {offset}; it must not be negative.", code="invalid_offset")
+    if len(search) > MAX_SEARCH_CHARACTERS:
+        raise InvalidInput(f"search has {len(search)} characters; {MAX_SEARCH_CHARACTERS} are the most.",
+                           code="invalid_search", hint="Search for fewer words.")
+
+
+def _gather(rows: Iterator[StoredRow], words: Words | None, limit: int,
+            budget: Budget) -> tuple[list[StoredRow], int | None]:
+    """The rows to show, and the position to go on from."""
+    shown: list[StoredRow] = []
+    for row in rows:
+        matches = words is None or words.are_in(row.data)
+        if matches and len(shown) == limit:
+            return shown, row.position
+        if matches:
+            shown.append(row)
+        budget.spend(len(row.data))
+        if budget.is_spent:
+            following = next(rows, None)
+            return shown, following.position if following is not None else None
+    return shown, None
+
+
+def first_row(examples: ExampleSet) -> StoredRow | None:
+    """The dataset's first row."""
+    return next(rows_from(examples), None)

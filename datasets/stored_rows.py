@@ -1,0 +1,134 @@
+"""The rows of a registered dataset by position, wherever among its objects and however far in they lie."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from datasets.errors import RowsGone, RowUnknown
+from datasets.models import ExampleSet
+from datasets.parquet_rows import read_tokens
+from datasets.row_index import BEGINNING, FileRow, RowIndex, open_index, read_rows
+from optimize_site.kernel.blobs import blob_path
+from optimize_site.kernel.conf import home
+
+PREPARED = "prepared-tokens-v1"
+MAX_SAMPLED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """A row as it is stored: its position in the dataset (from 0), its object, its line there (from 1), its bytes.
+
+    A prepared row has no line; its bytes are the JSON of its columns.
+    """
+
+    position: int
+    path: str
+    line: int | None
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One object of rows: the position of its first row, and how many it holds."""
+
+    shard: dict[str, Any]
+    first: int
+    num_rows: int
+
+    @property
+    def file(self) -> Path:
+        return blob_path(self.shard["sha256"])
+
+
+def parts_of(examples: ExampleSet) -> list[Part]:
+    """The objects that hold the rows, in order."""
+    parts, first = [], 0
+    for shard in examples.shards:
+        parts.append(Part(shard, first, shard["examples"]))
+        first += shard["examples"]
+    return parts
+
+
+def rows_from(examples: ExampleSet, position: int = 0) -> Iterator[StoredRow]:
+    """The rows from a position on; nothing before it is read but a few hundred rows. Raises RowsGone."""
+    for part in parts_of(examples):
+        if part.first + part.num_rows > position:
+            yield from rows_of_part(examples, part, max(0, position - part.first))
+
+
+def rows_of_part(examples: ExampleSet, part: Part, start: int = 0) -> Iterator[StoredRow]:
+    """The rows of one object from its own row `start` on. Raises RowsGone."""
+    path = part.shard["path"]
+    try:
+        if examples.format == PREPARED:
+            for row, data in read_tokens(part.file, start):
+                yield StoredRow(part.first + row, path, None, data)
+            return
+        for found in _lines_from(part, start):
+            yield StoredRow(part.first + found.row, path, found.line, found.data)
+    except FileNotFoundError as error:
+        raise _gone(path) from error
+
+
+def _lines_from(part: Part, start: int) -> Iterator[FileRow]:
+    begin = index_of(part).near(start) if start else BEGINNING
+    return (row for row in read_rows(part.file, begin) if row.row >= start)
+
+
+def sampled_rows(examples: ExampleSet, max_rows: int, max_bytes: int) -> Iterator[StoredRow]:
+    """All rows where they are within both limits, else the leading ones, of up to MAX_SAMPLED evenly spaced objects.
+
+    Raises RowsGone.
+    """
+    parts = parts_of(examples)
+    spaced = [index * len(parts) // MAX_SAMPLED for index in range(MAX_SAMPLED)]
+    chosen = parts if len(parts) <= MAX_SAMPLED else [parts[index] for index in spaced]
+    if len(chosen) < len(parts) or examples.num_examples > max_rows or _size(parts) > max_bytes:
+        max_rows, max_bytes = max(1, max_rows // len(chosen)), max_bytes // len(chosen)
+    for part in chosen:
+        yield from _leading(rows_of_part(examples, part), max_rows, max_bytes)
+
+
+def _leading(rows: Iterator[StoredRow], max_rows: int, max_bytes: int) -> Iterator[StoredRow]:
+    for row in islice(rows, max_rows):
+        max_bytes -= len(row.data)
+        if max_bytes < 0:
+            return
+        yield row
+
+
+def _size(parts: list[Part]) -> int:
+    return sum(part.shard["bytes"] for part in parts)
+
+
+def row_at(examples: ExampleSet, position: int) -> StoredRow:
+    """One row. Raises RowUnknown where there is none, RowsGone."""
+    found = next(rows_from(examples, position), None) if position >= 0 else None
+    if found is None:
+        raise RowUnknown(f"There is no row {position}; the dataset has {examples.num_examples:,} rows.",
+                         hint=f"Positions go from 0 to {examples.num_examples - 1}.")
+    return found
+
+
+def index_of(part: Part) -> RowIndex:
+    """The index of an object's rows, made now where there is none. Raises FileNotFoundError."""
+    return open_index(part.file, index_path(part.shard["sha256"]))
+
+
+def index_path(sha256: str) -> Path:
+    """Where the index of a blob lies."""
+    return home() / "row-index" / sha256
+
+
+def forget_indexes(blobs: Collection[str]) -> None:
+    """Remove the indexes of blobs that are no more."""
+    for sha256 in blobs:
+        index_path(sha256).unlink(missing_ok=True)
+
+
+def _gone(path: str) -> RowsGone:
+    return RowsGone(f"The bytes of {path} are not on this box's disk.",
+                    hint="Restore them from a backup, or register the file again.")
