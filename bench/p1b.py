@@ -59,6 +59,6 @@ def watch(attempt: Path, done: threading.Event) -> None:
     while not done.wait(1.0):
         beside = attempt / ".control"
         beside.write_text(
-            f'{{"attempt": "bench", "token": 1, "seen_at": {time.time()}, "pause": false, "stop": false}}'
+            f'{{"attempt": "bench", "token": 1, "seen_at": {time.time()}, "ask": ""}}'
         )
         beside.replace(attempt / "control.json")

@@ -14,7 +14,7 @@ from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import PhaseTable, move
-from optimize_site.kernel.work import Ending, attempt_folder
+from optimize_site.kernel.work import Ask, Ending, attempt_folder
 from optimize_site.kernel.work_row import WorkRow
 from registry.base_model_queries import BaseModelState
 from registry.model_queries import serving_of
@@ -102,8 +102,8 @@ class AnsweringWork:
             setattr(row, name, value)
         self.rows._default_manager.filter(pk=row.pk).update(**columns)
 
-    def wants_stop(self, row: Any) -> bool:
-        return row.cancel_requested_at is not None
+    def ask(self, row: Any) -> Ask:
+        return "stop" if row.cancel_requested_at is not None else ""
 
 
 def adapter_folder(version: Version, attempt: Attempt) -> str | None:

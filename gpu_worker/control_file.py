@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 
 from optimize_site.kernel.models import Attempt
+from optimize_site.kernel.work import Ask
 
 
-def write_control(folder: Path, attempt: Attempt, *, stop: bool) -> None:
-    """Say who drives the job, that it is watched, and whether it should save and end."""
-    body = {"attempt": attempt.pk, "token": attempt.lease.token, "seen_at": time.time(), "pause": False, "stop": stop}
+def write_control(folder: Path, attempt: Attempt, ask: Ask = "") -> None:
+    """Say who drives the job, that it is watched, and what is asked of it."""
+    body = {"attempt": attempt.pk, "token": attempt.lease.token, "seen_at": time.time(), "ask": ask}
     scratch = folder / f".control.{os.getpid()}"
     scratch.write_text(json.dumps(body))
     scratch.replace(folder / "control.json")

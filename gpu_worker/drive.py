@@ -21,12 +21,13 @@ from optimize_site.kernel import events as bell
 from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.models import Attempt, Device
-from optimize_site.kernel.work import Ending, Outcome, attempt_folder
+from optimize_site.kernel.work import Ask, Ending, Outcome, attempt_folder
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 0.1
 RENEW_SECONDS = 5.0
-STOP_SECONDS = 60.0
+WATCH_SECONDS = 0.5
+PATIENCE = {"stop": 60.0, "drop": 60.0, "pause": 600.0}
 BIRTH_SECONDS = 15.0
 Starter = Callable[..., int]
 ShouldStop = Callable[[], bool]
@@ -52,7 +53,9 @@ class Driver:
         self.kind = KINDS[attempt.holder_kind]
         self.folder = attempt_folder(attempt.pk)
         self.renewed_at = 0.0
-        self.stop_since: float | None = None
+        self.watched_at = 0.0
+        self.asked: Ask = ""
+        self.asked_since = 0.0
 
     def drive(self) -> None:
         """Until the job is gone and its end is stored. Raises LeaseLost where another worker took over."""
@@ -77,7 +80,7 @@ class Driver:
     def _begin(self) -> bool:
         """Start the job, unless an earlier worker already did."""
         if self.attempt.pid is not None or processes.recorded(self.folder):
-            write_control(self.folder, self.attempt, stop=False)
+            write_control(self.folder, self.attempt)
             self._record_process()
             return True
         if (self.folder / "plan.json").exists():
@@ -89,7 +92,7 @@ class Driver:
         try:
             plan = self._plan()
             self.attempt.save(update_fields=["resumed_step"])
-            write_control(self.folder, self.attempt, stop=False)
+            write_control(self.folder, self.attempt)
             _write_json(self.folder / "plan.json", plan)
             self.starter(self.folder, env=self._environment())
         except DatabaseError:
@@ -125,7 +128,7 @@ class Driver:
         deadline = time.monotonic() + BIRTH_SECONDS
         while not processes.recorded(self.folder) and not (self.folder / "exit.json").exists():
             if time.monotonic() > deadline:
-                write_control(self.folder, self.attempt, stop=True)
+                write_control(self.folder, self.attempt, "stop")
                 return True
             time.sleep(0.02)
         self._record_process()
@@ -141,26 +144,31 @@ class Driver:
         return not processes.any_alive(self.folder)
 
     def _step(self) -> bool:
-        """Store what the job said, keep the lease, and see whether the job should stop."""
+        """Store what the job said, see what is asked of it, and keep the lease."""
         moved = self.store_events()
         now = time.monotonic()
+        if now - self.watched_at >= WATCH_SECONDS:
+            self.watched_at = now
+            self._watch(now)
         if now - self.renewed_at >= RENEW_SECONDS:
-            claims.renew(self.attempt.lease)
             self.renewed_at = now
-            self._watch_for_stop()
-            write_control(self.folder, self.attempt, stop=self.stop_since is not None)
-        elif self.should_stop() and self.stop_since is None:
-            self.renewed_at = 0.0
-        self._lose_patience()
+            claims.renew(self.attempt.lease)
+            write_control(self.folder, self.attempt, self.asked)
+        self._lose_patience(now)
         return moved
 
-    def _watch_for_stop(self) -> None:
-        row = row_of(self.attempt.holder_kind, self.attempt.holder_id)
-        if self.stop_since is None and (self.should_stop() or self.kind.wants_stop(row)):
-            self.stop_since = time.monotonic()
+    def _watch(self, now: float) -> None:
+        """Pass on what is newly asked. A worker that is told to end asks its job to save and end."""
+        with transaction.atomic():
+            asked = self.kind.ask(row_of(self.attempt.holder_kind, self.attempt.holder_id))
+        asked = asked or ("stop" if self.should_stop() else "")
+        if asked and asked != self.asked:
+            self.asked_since = self.asked_since or now
+            self.asked = asked
+            write_control(self.folder, self.attempt, asked)
 
-    def _lose_patience(self) -> None:
-        if self.stop_since is not None and time.monotonic() - self.stop_since > STOP_SECONDS:
+    def _lose_patience(self, now: float) -> None:
+        if self.asked and now - self.asked_since > PATIENCE[self.asked]:
             processes.end(self.folder)
 
     def store_events(self) -> bool:

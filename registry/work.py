@@ -13,7 +13,7 @@ from optimize_site.kernel.catalog import BaseModelEntry, load_catalog, load_corr
 from optimize_site.kernel.conf import home, setting
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
-from optimize_site.kernel.work import Ending, takes_host_work
+from optimize_site.kernel.work import Ask, Ending, takes_host_work
 from registry import phases
 from registry.models import BaseModel
 from registry.operations.models import register_base_model
@@ -101,8 +101,8 @@ class BaseModelWork:
         move(row, phases.PENDING, phases=phases.PHASES, actor=SYSTEM, reason=ending.outcome, queued_at=timezone.now())
         doorbell.ring_devices()
 
-    def wants_stop(self, row: BaseModel) -> bool:
-        return row.cancel_requested_at is not None
+    def ask(self, row: BaseModel) -> Ask:
+        return "stop" if row.cancel_requested_at is not None else ""
 
 
 def folder_of(row: BaseModel, attempt: Attempt) -> str:

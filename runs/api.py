@@ -8,7 +8,7 @@ from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
 from optimize_site.kernel import stream
-from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
+from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page, page_of
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, TooLarge
@@ -31,6 +31,12 @@ class Annotation(Body):
     configName: str | None = None
 
 
+class PauseRequest(Body):
+    """How a run is to rest: `save` writes a snapshot first, `latest` keeps the newest there is."""
+
+    checkpoint: str
+
+
 @router.post("", response={201: dict[str, Any], 200: dict[str, Any]}, openapi_extra=DESCRIPTOR)
 def start_run(request: HttpRequest, dryRun: bool = False) -> Status[dict[str, Any]]:
     """Submit a descriptor (JSON or YAML). The same `submissionId` reaches the run it first started: 200, not 201."""
@@ -51,7 +57,7 @@ def list_runs(request: HttpRequest, phase: str = "", workload: str = "", project
               limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
     """Runs, newest first; `phase` is a phase's name or `open`."""
     runs = queries.list_runs(phase=phase, workload=workload or project, archived=archived)
-    return page(runs, "runs", render.run_row, limit=limit, offset=offset)
+    return page_of(runs, "runs", render.run_rows, limit=limit, offset=offset)
 
 
 @router.get("/{run_id}")
@@ -65,6 +71,19 @@ def cancel_run(request: HttpRequest, run_id: str) -> Status[dict[str, Any]]:
     """Ask a run to end; its committed snapshots stay."""
     run = operations.cancel_run(queries.get_run(run_id), actor=actor_of(request))
     return Status(202, render.run_document(run))
+
+
+@router.post("/{run_id}/pause", response={200: dict[str, Any], 202: dict[str, Any]})
+def pause_run(request: HttpRequest, run_id: str, payload: PauseRequest) -> Status[dict[str, Any]]:
+    """Ask a run to rest. 202 for a new pause, 200 where the same one is already in progress."""
+    pausing = operations.pause_run(queries.get_run(run_id), checkpoint=payload.checkpoint, actor=actor_of(request))
+    return Status(202 if pausing.is_new else 200, render.run_document(pausing.run))
+
+
+@router.post("/{run_id}/resume", response={202: dict[str, Any]})
+def resume_run(request: HttpRequest, run_id: str) -> Status[dict[str, Any]]:
+    """Go on with a paused run, as another attempt of it."""
+    return Status(202, render.run_document(operations.resume_run(queries.get_run(run_id), actor=actor_of(request))))
 
 
 @router.post("/{run_id}/annotate")

@@ -249,6 +249,7 @@ class RunDescriptor(Part):
     warm_start_model_id: Name | None = note("A registered adapter that a reinforcement run starts from.")
     submission_id: Annotated[str, Field(min_length=1, max_length=128)] | None = note(
         "Makes every resend reach the same run.", "a new one for each command")
+    pause_at_step: Count | None = note("Save and pause at this update.")
     smoke: Smoke | None = note("Run a smoke check instead.")
     description: Text | None = note("A note, outside the run's identity.")
     config_name: Annotated[str, Field(max_length=120)] | None = note("Labels the configuration in the scores.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from optimize_site.kernel.errors import Conflict, NotFound, Problem, Refused
+from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, Problem, Refused
 
 
 class RunRefused(Refused):
@@ -28,6 +28,36 @@ class RunEnded(Conflict):
 
 class TooLateToCancel(Conflict):
     code = "too_late_to_cancel"
+
+
+class TooLateToPause(Conflict):
+    code = "too_late_to_pause"
+
+
+class PauseInProgress(Conflict):
+    """Another pause was asked for before this one."""
+
+    code = "pause_in_progress"
+
+
+class RunAlreadyPaused(InvalidInput):
+    """A paused run is paused again: 400 with its phase, as the interface promises."""
+
+    code = "run_already_paused"
+
+
+class RunNotPaused(Conflict):
+    code = "run_not_paused"
+
+
+class CheckpointUnknown(InvalidInput):
+    code = "checkpoint_unknown"
+
+
+class NothingToResume(Refused):
+    """A pause that would lose everything the run has trained."""
+
+    code = "nothing_to_resume"
 
 
 class NotWritten(NotFound):

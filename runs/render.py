@@ -1,5 +1,6 @@
 """Runs as the API shows them: the documents that programs, commands and pages read."""
 
+from collections.abc import Collection
 from typing import Any
 
 from optimize_site.kernel.models import Attempt
@@ -7,6 +8,7 @@ from runs import queries
 from runs.descriptor import Config, Execution
 from runs.models import Metric, Run, Snapshot
 from runs.operations import Submission
+from runs.outlook import Outlook, outlook_of, outlooks
 from runs.resolve import in_order
 
 NAMED = {"loss": "loss", "validation_loss": "validationLoss", "validation_perplexity": "perplexity",
@@ -15,15 +17,22 @@ NAMED = {"loss": "loss", "validation_loss": "validationLoss", "validation_perple
 """Figures with names of their own in the API; the rest of what the loop logged stands under `measured`."""
 
 
-def run_row(run: Run) -> dict[str, Any]:
+def run_rows(runs: Collection[Run]) -> list[dict[str, Any]]:
+    """The runs of a list."""
+    ahead = outlooks(runs)
+    return [run_row(run, ahead[run.pk]) for run in runs]
+
+
+def run_row(run: Run, outlook: Outlook) -> dict[str, Any]:
     """A run in a list."""
     dataset = run.references.get("dataset") or {}
     return {
         "runId": run.pk, "phase": run.phase, "workload": run.workload.name,
         "isArchived": run.workload.archived_at is not None, "method": run.method, "baseModel": run.base_model,
         "dataset": dataset.get("reference"), "configHash": run.config_hash, "configName": run.config_name,
-        "description": run.description, "progress": progress_document(run), "observedStep": run.observed_step,
-        "savedStep": run.saved_step, "lastLoss": run.summary.get("lastLoss"), "modelId": run.model_id,
+        "description": run.description, "progress": progress_document(run, outlook),
+        "observedStep": run.observed_step, "savedStep": run.saved_step, "lastLoss": run.summary.get("lastLoss"),
+        "modelId": run.model_id,
         "model": run.model.reference if run.model else None, "failureCode": run.failure_code or None,
         "failureReason": _failure(run), "isCancelling": _is_cancelling(run), "createdBy": run.created_by,
         "createdAt": run.created_at, "endedAt": run.ended_at,
@@ -32,7 +41,7 @@ def run_row(run: Run) -> dict[str, Any]:
 
 def run_document(run: Run) -> dict[str, Any]:
     """The whole record."""
-    return run_row(run) | {
+    return run_row(run, outlook_of(run)) | {
         "workloadId": run.workload_id, "baseModelRevision": run.base_revision or None,
         "config": in_order(run.config, Config), "execution": in_order(run.execution, Execution), "stated": run.stated,
         "references": run.references, "grader": run.grader or None,
@@ -40,7 +49,10 @@ def run_document(run: Run) -> dict[str, Any]:
         "timing": {"phaseMillis": queries.phase_millis(run), "phaseSince": run.phase_since},
         "cost": queries.cost_of(run), "loss": queries.loss_summary(run), "validation": run.summary.get("validation"),
         "tokensPerSecond": queries.mean_throughput(run), "dataFit": run.data_fit, "checks": run.checks,
+        "lengthCheck": run.length_check or None,
         "failureHint": run.failure_hint or None, "failureEvidence": run.failure_evidence or None,
+        "pause": run.pause, "pauseAtStep": run.pause_at_step, "savesWaiting": run.saves_waiting,
+        "savesSkipped": run.saves_skipped,
         "attempts": [attempt_document(attempt) for attempt in queries.attempts_of(run)],
     }
 
@@ -48,22 +60,22 @@ def run_document(run: Run) -> dict[str, Any]:
 def status_document(run: Run) -> dict[str, Any]:
     """What a follower watches."""
     return {
-        "runId": run.pk, "phase": run.phase, "progress": progress_document(run), "observedStep": run.observed_step,
-        "savedStep": run.saved_step, "lastLoss": run.summary.get("lastLoss"),
+        "runId": run.pk, "phase": run.phase, "progress": progress_document(run, outlook_of(run)),
+        "observedStep": run.observed_step, "savedStep": run.saved_step, "lastLoss": run.summary.get("lastLoss"),
         "validation": run.summary.get("validation"), "modelId": run.model_id,
         "model": run.model.reference if run.model else None, "failureCode": run.failure_code or None,
         "failureReason": _failure(run), "failureHint": run.failure_hint or None, "isCancelling": _is_cancelling(run),
-        "endedAt": run.ended_at,
+        "pause": run.pause, "endedAt": run.ended_at,
     }
 
 
-def progress_document(run: Run) -> dict[str, Any]:
+def progress_document(run: Run, outlook: Outlook) -> dict[str, Any]:
     """How far a run is: updates done of all, the stage while it prepares, what it waits for, the time that is left."""
     share = min(1.0, run.observed_step / run.total_steps) if run.total_steps else None
-    eta = queries.eta_seconds(run)
+    eta = outlook.eta_seconds
     return {"step": run.observed_step, "totalSteps": run.total_steps,
             "share": round(share, 4) if share is not None else None, "stage": run.stage or None,
-            "waitReason": queries.wait_reason(run) or None, "etaSeconds": round(eta, 1) if eta is not None else None}
+            "waitReason": outlook.wait_reason or None, "etaSeconds": round(eta, 1) if eta is not None else None}
 
 
 def submission_document(submission: Submission) -> dict[str, Any]:

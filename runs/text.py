@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from runs.lengths_text import check_words
 from runs.phases import title
 
 Row = tuple[str, Any]
@@ -83,6 +84,7 @@ def state_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Progress", progress_words(run)), ("Saved", _saved(run)), ("Resumed", _resumed(run)),
         ("Pause", pause_line(run) if run["pause"] else None),
         ("Pauses at", f"update {run['pauseAtStep']}" if run["pauseAtStep"] else None),
+        ("Lengths", check_words(run["lengthCheck"])),
         ("Failure", _first_line(run["failureReason"])), ("To do", run["failureHint"] if run["failureReason"] else None),
         *(("Warning", warning["message"]) for warning in run["warnings"]),
     ]
@@ -185,11 +187,6 @@ def leak_words(leak: Mapping[str, Any]) -> str:
 def _leaked(pair: Mapping[str, Any]) -> str:
     return f"row {pair['position']} = {pair['evaluationPosition']}" if "similarity" not in pair else \
         f"row {pair['position']} ≈ {pair['evaluationPosition']}"
-
-
-def lengths_rows(lengths: Mapping[str, Any]) -> list[Row]:
-    """Row lengths against the limit."""
-    return [("maxSeqLength", lengths["maxSeqLength"]), ("Training", lengths["training"]["note"])]
 
 
 def previous_rows(previous: Iterable[Mapping[str, Any]]) -> list[list[Any]]:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from datasets.plan import dataset_part
@@ -14,12 +14,15 @@ from optimize_site.kernel.errors import Unavailable
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
 from optimize_site.kernel.plan_parts import base_model_part
-from optimize_site.kernel.work import Ending
+from optimize_site.kernel.work import Ask, Ending
 from registry.base_model_queries import base_model_state
 from runs import queries
 from runs.errors import SnapshotDamaged
 from runs.models import Metric, Run, Snapshot
+from runs.operations import pausing
 from runs.operations.advance import fail_run
+from runs.operations.length_check import WAITING
+from runs.operations.resting import is_pausing, rest
 from runs.phases import LOST, PHASES
 from runs.plan import sft_body
 from runs.snapshots import verify_snapshot
@@ -36,7 +39,8 @@ class RunWork:
     kind = queries.KIND
 
     def waiting(self, device: Device) -> QuerySet[Run]:
-        return Run.objects.filter(phase="AWAITING_CAPACITY", cancel_requested_at=None,
+        measuring = Q(length_check__contains={"status": WAITING})
+        return Run.objects.filter(~measuring, phase="AWAITING_CAPACITY", cancel_requested_at=None,
                                   execution__deviceProfile=device.profile).order_by("queued_at")
 
     def get(self, pk: str) -> Run:
@@ -53,7 +57,8 @@ class RunWork:
         return sft_body(
             base_model=_base_model_part(row), dataset=_rows_part(row, "dataset"),
             validation=_rows_part(row, "validationDataset") if row.references.get("validationDataset") else None,
-            config=row.config, execution=row.execution, resume=resume, is_first_attempt=attempt.number == 1,
+            config=row.config, execution=row.execution, resume=resume,
+            pause_at=_pause_at(row, resume), is_first_attempt=attempt.number == 1,
             strict=bool(setting("trainer.jobs.strict-compute")))
 
     def on_event(self, row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
@@ -74,14 +79,18 @@ class RunWork:
                   failure_evidence={})
         elif ending.outcome == "failed":
             _settle_failure(row, attempt)
+        elif is_pausing(row) or (ending.outcome == "stopped" and _paused_by_plan(row)):
+            _rest(row, ending)
         elif ending.outcome == "stopped":
             _requeue(row, reason="The job was stopped and waits for a device again.", through_pausing=True)
         else:
             _settle_loss(row, attempt, ending)
         doorbell.ring_control()
 
-    def wants_stop(self, row: Run) -> bool:
-        return row.cancel_requested_at is not None
+    def ask(self, row: Run) -> Ask:
+        if row.cancel_requested_at is not None:
+            return "stop"
+        return pausing.ask_of(row)
 
 
 def _move(row: Run, to: str, *, reason: str = "", data: dict[str, Any] | None = None, **columns: Any) -> None:
@@ -104,6 +113,12 @@ def _base_model_part(row: Run) -> dict[str, Any]:
 def _rows_part(row: Run, name: str) -> dict[str, Any]:
     reference = row.references[name]
     return dataset_part(reference["contentHash"], name=reference["reference"])
+
+
+def _pause_at(row: Run, resume: dict[str, Any] | None) -> int | None:
+    """The update at which the plan pauses, until it has: a resumed run does not rest there again."""
+    passed = resume is not None and row.pause_at_step is not None and resume["step"] >= row.pause_at_step
+    return None if passed else row.pause_at_step
 
 
 def _choose_snapshot(row: Run) -> dict[str, Any] | None:
@@ -284,6 +299,18 @@ def _exit_words(ending: Ending) -> str:
     if ending.exit.get("signal"):
         return f"signal {ending.exit['signal']}"
     return f"status {ending.exit['code']}" if ending.exit.get("code") is not None else "no exit record"
+
+
+def _paused_by_plan(row: Run) -> bool:
+    return row.pause_at_step is not None and row.saved_step == row.pause_at_step
+
+
+def _rest(row: Run, ending: Ending) -> None:
+    """A pause comes about, also where the job died on its way: nothing is held, and what was saved is what counts."""
+    if row.phase != "PAUSING":
+        _move(row, "PAUSING", reason="The job ended while a pause was asked for.")
+    failed = ending.outcome == "lost" and (row.pause or {}).get("checkpoint") == "save"
+    rest(row, failure=f"The job ended with {_exit_words(ending)} before it had saved." if failed else "")
 
 
 def _requeue(row: Run, *, reason: str, through_pausing: bool = False) -> None:

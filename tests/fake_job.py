@@ -1,7 +1,7 @@
 """A stand-in for a job process, for tests of the worker: says the given events, then ends as told.
 
 Run as `python fake_job.py ATTEMPT_DIR`; the plan holds {"events": [...], "exit": code, "hold": bool}. With "hold" it
-waits until control.json says stop, then says `stopped`.
+waits until control.json asks it to end, then says `stopped`.
 """
 
 import json
@@ -21,7 +21,7 @@ def say(folder: Path, event: dict) -> None:
 
 
 def hold(folder: Path) -> None:
-    while not json.loads((folder / "control.json").read_text())["stop"]:
+    while not json.loads((folder / "control.json").read_text())["ask"]:
         time.sleep(0.02)
     say(folder, {"type": "stopped", "reason": "asked", "step": 1})
 

@@ -83,6 +83,7 @@ class SftPlan(Plan, frozen=True, kw_only=True):
     validation: RowsPart | None = None
     total_steps: int | None = None
     resume: ResumePart | None = None
+    pause_at: int | None = None
     first_attempt: bool = True
     strict: bool = False
 

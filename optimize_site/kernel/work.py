@@ -9,6 +9,8 @@ from django.db.models import QuerySet
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.models import Attempt, Device
 
+Ask = Literal["", "stop", "pause", "drop"]
+"""What a worker asks of a job: nothing; save and end; save and end to rest; end at once with what is already saved."""
 Outcome = Literal["finished", "failed", "lost", "stopped"]
 """finished: it said so and exited 0. failed: it reported a failure. stopped: it was asked to. lost: anything else."""
 
@@ -47,8 +49,8 @@ class WorkKind(Protocol):
         """The job's process is gone and all its events were read: move the row on. The lease is released in the
         same transaction."""
 
-    def wants_stop(self, row: Any) -> bool:
-        """Whether the job should be stopped now, because the row was cancelled."""
+    def ask(self, row: Any) -> Ask:
+        """What the row wants of its job now: to end, because it was cancelled, or to rest."""
 
 
 def takes_host_work(device: Device) -> bool:

@@ -18,6 +18,8 @@ from registry.models import Version
 from registry.operations.models import register_run_model
 from runs import queries
 from runs.models import Run
+from runs.operations.length_check import check_lengths, opening_of
+from runs.operations.resting import is_pausing, rest
 from runs.phases import BEFORE_A_JOB, PHASES
 
 log = logging.getLogger(__name__)
@@ -48,6 +50,9 @@ def advance_run(run_id: str) -> None:
 def _step(run: Run) -> None:
     if run.cancel_requested_at is not None and run.phase in BEFORE_A_JOB:
         _move(run, "CLEANING_UP", reason="cancelled")
+        return
+    if is_pausing(run) and run.phase in BEFORE_A_JOB:
+        rest(run, reason="It held no device.")
         return
     step = STEPS.get(run.phase)
     if step is not None:
@@ -101,8 +106,16 @@ def _take_base_model(run: Run, revision: str) -> None:
     references = run.references | {"baseModel": run.references["baseModel"] | {"revision": revision}}
     with transaction.atomic():
         _move(run, "AWAITING_CAPACITY", base_revision=revision, references=references, queued_at=timezone.now(),
-              wait_reason="")
+              wait_reason="", length_check=opening_of(run))
         doorbell.ring_devices()
+
+
+def await_lengths(run: Run) -> None:
+    """While it waits for a device: see whether its rows fit, and fail where they do not."""
+    problems = check_lengths(run)
+    if problems:
+        fail_run(run, code=problems[0].code, reason=" ".join(problem.message for problem in problems),
+                 hint=problems[0].hint, evidence={"lengthCheck": run.length_check})
 
 
 def record_model(run: Run) -> None:
@@ -162,6 +175,7 @@ def clean_up(run: Run) -> None:
 STEPS: dict[str, Callable[[Run], None]] = {
     "RESOLVING_DATASET": resolve_dataset,
     "AWAITING_BASE_MODEL": await_base_model,
+    "AWAITING_CAPACITY": await_lengths,
     "RECORDING": record_model,
     "CLEANING_UP": clean_up,
 }

@@ -9,10 +9,9 @@ from runs.evidence import estimates_for
 from runs.facts import Facts
 from runs.findings import findings_for
 from runs.lookups import facts_for
+from runs.operations.length_check import measure
 from runs.queries import previous_runs
 from runs.resolve import Resolved, resolve
-
-NO_ANALYSIS = {"status": "no_analysis", "note": "Lengths are measured when the job reads the rows, before it trains."}
 
 
 def check_run(document: Any, *, actor: Actor) -> dict[str, Any]:
@@ -21,12 +20,14 @@ def check_run(document: Any, *, actor: Actor) -> dict[str, Any]:
     parsed = parse_descriptor(document)
     facts = facts_for(parsed.descriptor)
     resolved = resolve(parsed, facts)
+    refused, lengths = measure(resolved, facts)
     return {
-        "valid": resolved.is_valid,
-        "problems": [problem_document(problem) for problem in resolved.problems],
+        "valid": resolved.is_valid and not refused,
+        "problems": [problem_document(problem) for problem in (*resolved.problems, *refused)],
         "warnings": list(resolved.warnings),
         "configHash": resolved.config_hash if resolved.is_valid else None,
-        "resolved": resolved_document(resolved),
+        "resolved": {"config": resolved.config, "execution": resolved.execution, "totalSteps": resolved.total_steps,
+                     "lengths": lengths},
         "references": resolved.references,
         "stated": list(resolved.stated),
         "estimates": estimates_for(resolved, facts),
@@ -38,13 +39,6 @@ def check_run(document: Any, *, actor: Actor) -> dict[str, Any]:
 def problem_document(problem: Problem) -> dict[str, str]:
     """A problem as every surface shows it."""
     return {"path": problem.path, "code": problem.code, "message": problem.message, "hint": problem.hint}
-
-
-def resolved_document(resolved: Resolved) -> dict[str, Any]:
-    """What would train, and what is known of its rows' lengths."""
-    return {"config": resolved.config, "execution": resolved.execution, "totalSteps": resolved.total_steps,
-            "lengths": {"maxSeqLength": resolved.config["maxSeqLength"], "training": NO_ANALYSIS,
-                        "validation": NO_ANALYSIS if resolved.references["validationDataset"] else None}}
 
 
 def _previous(resolved: Resolved, facts: Facts) -> list[dict[str, Any]]:

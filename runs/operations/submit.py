@@ -9,11 +9,13 @@ from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
+from registry.operations.workloads import check_takes_work
 from runs.descriptor import Parsed, RunDescriptor, parse_descriptor
 from runs.errors import RunRefused, SubmissionConflict
 from runs.facts import Facts, WorkloadFacts
 from runs.lookups import facts_for
 from runs.models import Run
+from runs.operations.length_check import measure, start_analyses
 from runs.resolve import Resolved, resolve
 
 
@@ -34,8 +36,9 @@ def submit_run(document: Any, *, actor: Actor) -> Submission:
     if earlier is not None:
         return Submission(earlier, is_new=False)
     resolved = resolve(parsed, facts)
-    if resolved.problems:
-        raise RunRefused.because(resolved.problems)
+    refused, _ = measure(resolved, facts)
+    if resolved.problems or refused:
+        raise RunRefused.because([*resolved.problems, *refused])
     run = _build(parsed.descriptor, document, resolved, facts, actor)
     try:
         _store(run, actor)
@@ -75,7 +78,8 @@ def _build(descriptor: RunDescriptor, document: Any, resolved: Resolved, facts: 
         descriptor=document, grader=descriptor.grader or "", description=descriptor.description or "",
         config_name=descriptor.config_name or "", warnings=list(resolved.warnings),
         submission_id=descriptor.submission_id or "", submission_digest=sha256_json(document),
-        total_steps=resolved.total_steps, created_by=actor.name)
+        total_steps=resolved.total_steps,
+        pause_at_step=descriptor.pause_at_step, created_by=actor.name)
 
 
 @transaction.atomic
@@ -83,4 +87,6 @@ def _store(run: Run, actor: Actor) -> None:
     run.save(force_insert=True)
     events.record("run", run.pk, "run.submitted", actor=actor,
                   data={"phase": run.phase, "configHash": run.config_hash, "workload": run.workload_id})
+    check_takes_work(run.workload_id)
+    start_analyses(run, actor=actor)
     doorbell.ring_control()

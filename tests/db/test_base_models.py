@@ -181,7 +181,7 @@ def test_deselecting_stops_a_preparation_under_way():
     attempt = claim_job()
     state = deselect_base_model(TINY, actor=LOCAL)
     assert not state.is_selected
-    assert BaseModelWork().wants_stop(BaseModel.objects.get())
+    assert BaseModelWork().ask(BaseModel.objects.get()) == "stop"
     end_job(attempt, "stopped")
     assert base_model_state(TINY).phase == phases.DESELECTED
     assert select_base_model(TINY, actor=LOCAL).phase == phases.PENDING

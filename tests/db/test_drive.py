@@ -54,8 +54,8 @@ class FakeKind:
         to = {"lost": "WAITING", "failed": "BROKEN"}.get(ending.outcome, "DONE")
         move(row, to, phases=PHASES, actor=SYSTEM)
 
-    def wants_stop(self, row):
-        return self.stop
+    def ask(self, row):
+        return "stop" if self.stop else ""
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def client():
 
 
 def start(**stated):
-    return start_evaluation(Request(**({"model": "triage/tiny"} | stated)), actor=LOCAL)
+    return start_evaluation(Request(**({"model": "triage/tiny"} | stated)), actor=LOCAL).evaluation
 
 
 def plan_is_complete(plan, attempt):
@@ -246,17 +246,83 @@ def test_it_waits_for_a_base_model_that_is_being_prepared_and_fails_with_it(adap
     assert (other.phase, other.failure_code) == (phases.FAILED, "base_model_missing")
 
 
-def test_a_base_model_that_is_not_prepared_yet_is_refused_with_what_to_wait_for(workload):
-    make_base_model("acme/later", phase="FETCHING", lease_token=1)
+@pytest.fixture
+def later(workload):
+    """A base model that somebody selected and that is prepared for the first time."""
+    return make_base_model("acme/later", phase="FETCHING", lease_token=1)
+
+
+def prepare(base_model):
+    """What the end of a preparation does."""
+    from registry.work import BaseModelWork
+
+    base_model.refresh_from_db()
+    BaseModel.objects.filter(pk=base_model.pk).update(revision="rev-9", folder="base-models/later",
+                                                      facts={"contextLength": 4096, "chatTemplateSha256": TEMPLATE})
+    base_model.refresh_from_db()
+    BaseModelWork()._is_ready(base_model)
+
+
+def test_an_evaluation_of_a_base_model_waits_for_its_first_preparation_and_then_runs(later):
+    row = start(model="acme/later", workload="triage")
+    assert (row.phase, row.model, row.model_name) == (phases.AWAITING_BASE_MODEL, None, "acme/later")
+    assert row.wait_reason == "acme/later is being prepared."
+    advance_evaluations()
+    assert claim_job() is None
+    prepare(later)
+    advance_evaluations()
+    row.refresh_from_db()
+    assert (row.phase, row.base_revision, row.model_name) == (phases.AWAITING_CAPACITY, "rev-9", "acme/later:v1")
+    run_job(*[answer | {"system": "base"} for answer in ANSWERS], FINISHED)
+    row.refresh_from_db()
+    assert (row.phase, row.mean_score) == (phases.COMPLETED, 0.5)
+
+
+def test_one_whose_base_model_is_prepared_again_is_of_the_version_that_comes(later):
+    prepare(later)
+    BaseModel.objects.filter(pk=later.pk).update(phase="PENDING")
+    row = start(model="acme/later", workload="triage")
+    assert row.model is None
+    assert start(model="acme/later:v1", workload="triage").model_name == "acme/later:v1"
+
+
+def test_every_surface_shows_cancels_and_retries_one_that_waits_for_its_base_model(later, client, capsys):
+    from django.core.management import call_command
+
+    answer = client.post(ROUTE, json.dumps({"model": "acme/later", "workload": "triage"}),
+                         content_type="application/json")
+    assert (answer.status_code, answer.json()["phase"]) == (201, "AWAITING_BASE_MODEL")
+    assert (answer.json()["model"], answer.json()["modelId"]) == ("acme/later", None)
+    assert answer.json()["waitReason"] == "acme/later is being prepared."
+    pk = answer.json()["evaluationId"]
+    assert client.get(ROUTE).json()["evaluations"][0]["model"] == "acme/later"
+    for words in (["list"], ["get", pk], ["cancel", pk, "--force"]):
+        with pytest.raises(SystemExit) as ended:
+            call_command("evaluations", *words)
+        assert ended.value.code == 0
+        assert "acme/later" in capsys.readouterr().out
+    retried = client.post(f"{ROUTE}/{pk}/retry")
+    assert (retried.status_code, retried.json()["phase"]) == (202, "AWAITING_BASE_MODEL")
+
+
+def test_one_that_waits_fails_where_its_base_model_is_refused_or_deselected(later):
+    refused = start(model="acme/later", workload="triage")
+    BaseModel.objects.filter(pk=later.pk).update(phase="UNSUPPORTED", lease_token=None,
+                                                 failure_reason="It carries code.")
+    advance_evaluations()
+    refused.refresh_from_db()
+    assert (refused.phase, refused.failure_reason) == (phases.FAILED, "It carries code.")
+    with pytest.raises(OperationError) as again:
+        retry_evaluation(refused, actor=LOCAL)
+    assert again.value.code == "base_model_not_selected"
+
+
+@pytest.mark.parametrize(("model", "code"), [("Qwen/Qwen3-0.6B", "base_model_not_selected"),
+                                             ("nobody/knows", "unknown_version")])
+def test_a_base_model_that_nobody_selected_or_knows_is_refused(workload, model, code):
     with pytest.raises(OperationError) as refused:
-        start(model="acme/later", workload="triage")
-    assert refused.value.code == "base_model_not_ready" and "base-models wait acme/later" in refused.value.hint
-    with pytest.raises(OperationError) as refused:
-        start(model="Qwen/Qwen3-0.6B", workload="triage")
-    assert "base-models select Qwen/Qwen3-0.6B" in refused.value.hint
-    with pytest.raises(OperationError) as refused:
-        start(model="nobody/knows", workload="triage")
-    assert refused.value.status == 404
+        start(model=model, workload="triage")
+    assert refused.value.code == code
 
 
 def test_a_queued_one_waits_again_where_the_weights_are_gone_and_fails_where_they_were_deselected(adapter):
@@ -366,7 +432,7 @@ def test_cancelling_before_and_during_the_job(adapter):
     assert cancel_evaluation(waiting, actor=LOCAL).phase == phases.CANCELLED
     assert cancel_evaluation(waiting, actor=LOCAL).phase == phases.CANCELLED
     asked = cancel_evaluation(running, actor=LOCAL)
-    assert asked.phase == phases.STARTING_JOB and EvaluationWork().wants_stop(asked)
+    assert asked.phase == phases.STARTING_JOB and EvaluationWork().ask(asked) == "stop"
     assert cancel_evaluation(running, actor=LOCAL).phase == phases.STARTING_JOB
     end_job(attempt, "stopped")
     running.refresh_from_db()
@@ -389,6 +455,8 @@ def test_the_same_submission_reaches_the_first_evaluation_and_another_body_is_a_
     first = start(submission_id="s-1")
     assert start(submission_id="s-1").pk == first.pk
     assert start(submission_id="s-1", description="a note is no difference").pk == first.pk
+    again = start_evaluation(Request("triage/tiny", submission_id="s-1"), actor=LOCAL)
+    assert (again.evaluation.pk, again.is_new) == (first.pk, False)
     with pytest.raises(Conflict) as refused:
         start(submission_id="s-1", max_new_tokens=7)
     assert refused.value.code == "submission_conflict"
@@ -442,6 +510,9 @@ def test_the_routes_from_start_to_predictions(client, adapter):
     assert events["status"]["phase"] == "COMPLETED"
     assert [event["type"] for event in events["events"]][-1] == "evaluation.completed"
     assert post(model="triage/tiny", workload="a", project="b").json()["code"] == "workload_stated_twice"
+    sent = [post(model="triage/tiny", submissionId="once") for _ in range(2)]
+    assert [reply.status_code for reply in sent] == [201, 200]
+    assert sent[0].json()["evaluationId"] == sent[1].json()["evaluationId"]
     assert post(f"/{pk}/annotate", description="why").json()["description"] == "why"
     assert post(f"/{pk}/cancel").status_code == 409
     assert client.get(f"{ROUTE}/ffffffffffff").status_code == 404

@@ -2,12 +2,10 @@
 
 import hashlib
 import json
-import time
 
 import pytest
 from django.utils import timezone
 
-from gpu_worker import claims
 from gpu_worker.engines.plans import complete
 from optimize_site.kernel.errors import Unavailable
 from optimize_site.kernel.models import Attempt, Lease
@@ -19,12 +17,10 @@ from runs.models import Metric, Run, Snapshot
 from runs.operations import advance_run
 from runs.phases import PHASES
 from runs.snapshots import verify_snapshot
-from runs.work import RunWork
 from tests.factories import make_dataset, make_device, make_run
+from tests.playing import STARTED, WORK, claim, end, failure, metrics, phases_of, reread, save, say, stage
 
 pytestmark = pytest.mark.django_db
-WORK = RunWork()
-FILES = ("adapter_model.safetensors", "adapter_config.json", "optimizer.pt")
 
 
 @pytest.fixture(autouse=True)
@@ -42,66 +38,6 @@ def run(device):
     made = make_run()
     advance_run(made.pk)
     return reread(made)
-
-
-def reread(run):
-    return Run.objects.get(pk=run.pk)
-
-
-def claim(run):
-    """The run's next attempt, as the device worker makes it."""
-    attempt = claims.claim("cpu", 0)
-    assert attempt is not None
-    assert attempt.holder_id == run.pk
-    return attempt
-
-
-def say(run, attempt, *events):
-    row = WORK.get(run.pk)
-    for event in events:
-        WORK.on_event(row, attempt, {"v": 1, "t": time.time()} | event)
-    return reread(run)
-
-
-def end(run, attempt, outcome, *, exit=None, last_words=""):
-    Attempt.objects.filter(pk=attempt.pk).update(ended_at=timezone.now(), outcome=outcome)
-    attempt.refresh_from_db()
-    WORK.on_exit(WORK.get(run.pk), attempt, Ending(outcome, exit or {"code": 0, "signal": None}, last_words))
-    claims.release(attempt.lease)
-    return reread(run)
-
-
-def metrics(step, loss=1.0, **values):
-    return {"type": "metrics", "step": step, "values": {"loss": loss, "step_seconds": 2.0} | values}
-
-
-def stage(name, done=None, total=None):
-    return {"type": "stage", "name": name, "done": done, "total": total}
-
-
-STARTED = {"type": "started", "pid": 1, "versions": {}}
-
-
-def failure(code, reason="It broke."):
-    return {"type": "failure", "code": code, "reason": reason, "hint": "Mend it.", "evidence": {"rows": [3]}}
-
-
-def save(attempt, step, *, final=False, state=True):
-    """A snapshot on disk, and the event that tells of it."""
-    folder = attempt_folder(attempt.pk) / "snapshots" / f"step-{step}"
-    folder.mkdir(parents=True)
-    files = {}
-    for name in FILES:
-        (folder / name).write_bytes(f"{name} {step}".encode())
-        files[name] = {"sha256": hashlib.sha256((folder / name).read_bytes()).hexdigest(), "bytes": 9}
-    manifest = json.dumps({"version": 1, "step": step, "files": files}).encode()
-    (folder / "MANIFEST.json").write_bytes(manifest)
-    return {"type": "snapshot", "step": step, "folder": f"snapshots/step-{step}", "weights": True,
-            "trainingState": state, "manifestSha256": hashlib.sha256(manifest).hexdigest(), "bytes": 27, "final": final}
-
-
-def phases_of(run):
-    return [event.data["phase"] for event in queries.events_of(run) if "from" in event.data]
 
 
 # Waiting, starting, the plan -----------------------------------------------------------------------------------------
@@ -385,7 +321,7 @@ def test_a_cancelled_run_ends_cancelled_however_its_job_ended(run, outcome):
     attempt = claim(run)
     say(run, attempt, STARTED, metrics(1), save(attempt, 1))
     Run.objects.update(cancel_requested_at=timezone.now())
-    assert WORK.wants_stop(reread(run))
+    assert WORK.ask(reread(run)) == "stop"
     end(run, attempt, outcome)
     advance_run(run.pk)
     run = reread(run)

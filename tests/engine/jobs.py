@@ -58,7 +58,7 @@ def newest_snapshot(attempt: Path) -> dict[str, Any] | None:
 
 def control(attempt: Path, **changes: Any) -> None:
     """Replace the attempt's control file."""
-    body = {"attempt": "a", "token": 1, "seen_at": time.time(), "pause": False, "stop": False, **changes}
+    body = {"attempt": "a", "token": 1, "seen_at": time.time(), "ask": "", **changes}
     beside = attempt / ".control"
     beside.write_text(json.dumps(body))
     beside.replace(attempt / "control.json")

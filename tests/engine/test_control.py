@@ -8,7 +8,7 @@ from optimize_child.control import Control
 
 
 def write(path, **changes):
-    body = {"attempt": "a", "token": 1, "seen_at": time.time(), "pause": False, "stop": False, **changes}
+    body = {"attempt": "a", "token": 1, "seen_at": time.time(), "ask": "", **changes}
     beside = path.with_suffix(".new")
     beside.write_text(json.dumps(body))
     beside.replace(path)
@@ -23,9 +23,9 @@ def test_a_watched_job_goes_on_and_leaves_when_told(tmp_path):
     control = Control(path)
     write(path)
     assert control.reason_to_leave() is None
-    write(path, pause=True)
+    write(path, ask="pause")
     assert control.reason_to_leave() == "pause"
-    write(path, stop=True)
+    write(path, ask="stop")
     assert control.reason_to_leave() == "stop"
 
 
@@ -36,9 +36,9 @@ def test_a_job_that_another_worker_adopted_goes_on_and_hears_only_that_one(tmp_p
     assert control.reason_to_leave() is None
     write(path, token=2)
     assert control.reason_to_leave() is None
-    write(path, token=1, stop=True)
+    write(path, token=1, ask="stop")
     assert control.reason_to_leave() is None
-    write(path, token=2, stop=True)
+    write(path, token=2, ask="stop")
     assert control.reason_to_leave() == "stop"
 
 

@@ -82,7 +82,7 @@ def test_a_run_asked_to_stop_saves_and_leaves_at_the_next_boundary(plan, tmp_pat
     def stop_after_two(self, logs, *rest):
         honest(self, logs, *rest)
         if self.state.global_step == 2:
-            jobs.control(attempt, stop=True)
+            jobs.control(attempt, ask="stop")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainer.SupervisedTrainer, "log", stop_after_two)
@@ -93,9 +93,37 @@ def test_a_run_asked_to_stop_saves_and_leaves_at_the_next_boundary(plan, tmp_pat
     assert [event["step"] for event in tiny.events_of(attempt, "snapshot")] == [3]
 
 
+def test_a_run_that_its_plan_pauses_saves_there_and_goes_on_to_the_same_bytes(plan, undisturbed, tmp_path):
+    first = jobs.run(tmp_path / "first", {**plan, "execution": {"gpus": 1, "saveEvery": None}, "pause_at": 4})
+    last = tiny.read_events(first)[-1]
+    assert (last["type"], last["reason"], last["step"]) == ("stopped", "pause", 4)
+    assert [event["step"] for event in tiny.events_of(first, "snapshot")] == [4]
+    assert jobs.adapter_bytes(resumed(plan, first, tmp_path / "second")) == jobs.adapter_bytes(undisturbed)
+
+
+def test_a_run_asked_to_drop_what_it_has_not_saved_leaves_without_a_save(plan, tmp_path):
+    attempt = jobs.prepare(tmp_path / "a", {**plan, "execution": {"gpus": 1, "saveEvery": 3}})
+    jobs.control(attempt)
+    from optimize_child import job, trainer
+
+    honest = trainer.SupervisedTrainer.log
+
+    def drop_after_three(self, logs, *rest):
+        honest(self, logs, *rest)
+        if self.state.global_step == 3:
+            jobs.control(attempt, ask="drop")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer.SupervisedTrainer, "log", drop_after_three)
+        job.main(attempt)
+    last = tiny.read_events(attempt)[-1]
+    assert (last["type"], last["reason"], last["step"]) == ("stopped", "drop", 4)
+    assert [event["step"] for event in tiny.events_of(attempt, "snapshot")] == [3]
+
+
 def test_a_job_told_to_stop_before_it_trains_leaves_without_a_snapshot(plan, tmp_path):
     attempt = jobs.prepare(tmp_path / "a", plan)
-    jobs.control(attempt, stop=True)
+    jobs.control(attempt, ask="stop")
     from optimize_child import job
 
     job.main(attempt)

@@ -66,6 +66,7 @@ def body(**changes) -> dict:
         "config": {"method": "sft"},
         "execution": {},
         "resume": None,
+        "pause_at": None,
         "is_first_attempt": True,
         "strict": False,
     }

@@ -24,7 +24,7 @@ class Control:
         self._body: dict[str, Any] = {}
 
     def reason_to_leave(self) -> str | None:
-        """`stop`, `pause`, `unwatched`, or None. A job without a control file is run by hand: None."""
+        """`stop`, `pause`, `drop`, `unwatched`, or None. A job without a control file is run by hand: None."""
         try:
             stat = self._path.stat()
         except FileNotFoundError:
@@ -45,6 +45,4 @@ class Control:
             self._body = body
 
     def _asked(self) -> str | None:
-        if self._body.get("stop"):
-            return "stop"
-        return "pause" if self._body.get("pause") else None
+        return self._body.get("ask") or None

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import random
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import transformers
 from transformers.utils import logging as transformers_logging
 
-from optimize_child import segments, snapshots
+from optimize_child import reference_check, segments, snapshots
 from optimize_child.compute_path import ComputePath, choose_path
 from optimize_child.failures import JobFailure, Stopped
 from optimize_child.job import Job
 from optimize_child.layouts import Layout, Packed, Padded, Unpadded
-from optimize_child.masks import policy_of
 from optimize_child.models import load_model, lora_config
-from optimize_child.order import Updates, one_row_each, pack, total_updates
-from optimize_child.template import ChatTemplate, TemplateRefused
-from optimize_child.token_rows import IGNORED, TokenRows
-from optimize_child.tokenizer import load_tokenizer
-from optimize_child.tokens import Reading, read_tokens
+from optimize_child.order import Updates, one_row_each, total_updates
+from optimize_child.run_rows import read_run_rows, sequences_of
+from optimize_child.run_settings import data_fit, hyperparameters, padding_share, requested_settings
+from optimize_child.token_rows import TokenRows
+from optimize_child.tokenizer import load_template, load_tokenizer
 from optimize_child.trainer import Course, SupervisedTrainer, count_trained, trainer_arguments
-
-# Relative differences of two ways to sum the same loss: rounding on the CPU's fp32; a GPU's bf16 is coarser.
-REFERENCE_BOUND = {"cpu": 1e-5, "cuda": 3e-2}
-REFERENCE_ROWS = 2
-REFUSED_ABOVE = 5.0
 
 
 def run(job: Job) -> None:
@@ -75,11 +63,9 @@ class Run:
                 step=self.resume["step"],
             )
         self.tokenizer = load_tokenizer(self.base)
-        self.template = self._template()
-        self.rows = self._read(self.plan["dataset"])
-        self.validation = self._read(self.plan["validation"]) if self.plan["validation"] else None
-        self._require_masks()
-        self.sequences = self._sequences(self.rows)
+        self.template = load_template(self.plan["base_model"], self.tokenizer)
+        self.rows, self.validation = read_run_rows(job, self.template)
+        self.sequences = sequences_of(self.rows, self.config)
         per_update = self.training["microBatchPerGpu"] * self.training["gradientAccumulation"]
         self.updates = Updates(
             len(self.sequences),
@@ -97,43 +83,6 @@ class Run:
             updatesPerEpoch=len(self.updates),
             sequences=len(self.sequences),
         )
-
-    def _template(self) -> ChatTemplate:
-        try:
-            return ChatTemplate(self.tokenizer)
-        except TemplateRefused as error:
-            raise JobFailure("base_model_refused", str(error), hint="Choose a chat model.") from error
-
-    def _read(self, dataset: dict[str, Any]) -> TokenRows:
-        total = dataset.get("num_examples")
-        self.job.stage("tokenising", 0, total)
-
-        def tick(done: int) -> None:
-            self.job.stage("tokenising", done, total)
-            self.job.leave_if_asked()
-
-        reading = Reading(
-            policy=policy_of(self.config["loss"]),
-            max_length=self.config["maxSeqLength"],
-            truncation=self.config["data"]["truncation"],
-            mask_column=self.config["loss"].get("explicitLossMaskColumn"),
-        )
-        return read_tokens([Path(file) for file in dataset["files"]], self.template, reading, tick)
-
-    def _require_masks(self) -> None:
-        column = self.config["loss"].get("explicitLossMaskColumn")
-        for name, rows in (("training", self.rows), ("validation", self.validation)):
-            if column and rows is not None and not rows.masked:
-                raise JobFailure(
-                    "bad_row",
-                    f"No row of the {name} dataset carries a mask in {column}.",
-                    hint="Add masks, or leave loss.explicitLossMaskColumn out.",
-                )
-
-    def _sequences(self, rows: TokenRows) -> list[list[int]]:
-        if self.config["data"]["packing"]:
-            return pack(rows.lengths(), self.config["maxSeqLength"])
-        return one_row_each(len(rows))
 
     # -- a run whose last attempt died after its final snapshot ------------------------------------------------------
 
@@ -229,6 +178,7 @@ class Run:
             save_every=self.plan["execution"].get("saveEvery"),
             validate_every=self.training["validationFrequencySteps"],
             reason_to_leave=self.job.control.reason_to_leave,
+            pause_at=self.plan.get("pause_at"),
             validation=passes,
         )
 
@@ -270,43 +220,15 @@ class Run:
     # -- what is said before the first update ------------------------------------------------------------------------
 
     def _emit_data_fit(self) -> None:
-        fit = _fit(self.rows)
-        validation = _fit(self.validation) if self.validation is not None else None
-        self.job.events.emit("data_fit", **fit, paddingShare=self._padding_share(), validation=validation)
-
-    def _padding_share(self) -> float:
-        """The part of the first epoch's computed positions that hold no token."""
-        if not isinstance(self.layout, Padded):
-            return 0.0
-        lengths, micro, padded = self.rows.lengths(), self._micro(), 0
-        for update in self.updates:
-            for start in range(0, len(update), micro):
-                part = lengths[update[start : start + micro]]
-                padded += int(part.max()) * len(part)
-        return round(1 - int(lengths.sum()) / padded, 4)
+        share = padding_share(self.rows, self.layout, self.updates, self._micro())
+        validation = data_fit(self.validation) if self.validation is not None else None
+        self.job.events.emit("data_fit", **data_fit(self.rows), paddingShare=share, validation=validation)
 
     def _emit_settings(self) -> None:
-        values = {
-            **{
-                f"{group}.{name}": value
-                for group, part in self.config["hyperparams"].items()
-                for name, value in part.items()
-            },
-            "maxSeqLength": self.config["maxSeqLength"],
-            "totalSteps": self.total_steps,
-            "method": "sft",
-        }
-        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        values, digest = hyperparameters(self.config, self.total_steps)
         self.job.events.emit("hparams", values=values, sha=digest)
-        self.job.events.emit("engine_config", requested=self._requested(), resolved=self._resolved())
-
-    def _requested(self) -> dict[str, Any]:
-        """What TRL and PEFT were given."""
-        args = self.arguments.to_dict()
-        stated = {name: args[name] for name in _STATED if name in args}
-        lora = {key: sorted(value) if isinstance(value, set) else value for key, value in self.lora.to_dict().items()}
-        shape = {key: lora[key] for key in ("r", "lora_alpha", "lora_dropout", "target_modules", "bias")}
-        return json.loads(json.dumps({"sft": stated, "lora": shape}, default=str))
+        requested = requested_settings(self.arguments, self.lora)
+        self.job.events.emit("engine_config", requested=requested, resolved=self._resolved())
 
     def _resolved(self) -> dict[str, Any]:
         """What the job runs with."""
@@ -329,37 +251,15 @@ class Run:
         }
 
     def _check_reference(self) -> None:
-        """The first rows' loss the plain way and this run's way; forward only, generators as before."""
-        started = time.perf_counter()
-        first = next(iter(self.updates))[: min(REFERENCE_ROWS, self._micro())]
+        """The first rows' loss the plain way and this run's way."""
+        first = next(iter(self.updates))[: min(reference_check.ROWS, self._micro())]
         sequences = [self.sequences[index] for index in first]
-        with generators_restored():
-            ours = self._loss_of(self.layout.passes(sequences))
-            plain = self._plain_loss(self._plain_layout(self.rows).passes(sequences))
-        value = abs(ours - plain) / max(abs(plain), 1e-12)
-        bound = REFERENCE_BOUND[self.device]
-        self.job.events.emit(
-            "check",
-            name="reference",
-            passed=value <= bound,
-            value=value,
-            bound=bound,
-            seconds=round(time.perf_counter() - started, 3),
-            detail=f"loss {ours!r} beside {plain!r} of plain TRL",
+        reference_check.check_first_loss(
+            self.job.events,
+            self.device,
+            ours=lambda: self._loss_of(self.layout.passes(sequences)),
+            plain=lambda: self._plain_loss(self._plain_layout(self.rows).passes(sequences)),
         )
-        if value > bound * REFUSED_ABOVE:
-            raise JobFailure(
-                "reference_check_failed",
-                f"The first loss is {ours} and plain TRL computes {plain}: {value:.2g} apart, allowed is {bound:.2g}.",
-                hint="Set trainer.jobs.strict-compute = true in the box's settings.toml, which computes the plain "
-                "way, and start it again.",
-            )
-        if value > bound:
-            self.job.events.emit(
-                "warning",
-                code="reference_over_bound",
-                message=f"The first loss is {value:.2g} from plain TRL's, over the bound {bound:.2g}.",
-            )
 
     def _loss_of(self, passes: list[dict[str, Any]]) -> float:
         return self.trainer.mean_loss(passes, sum(count_trained(part) for part in passes))
@@ -405,61 +305,8 @@ class Run:
         self.trainer.restore_totals(position)
 
 
-_STATED = (
-    "learning_rate",
-    "weight_decay",
-    "max_grad_norm",
-    "optim",
-    "adam_beta1",
-    "adam_beta2",
-    "adam_epsilon",
-    "lr_scheduler_type",
-    "lr_scheduler_kwargs",
-    "warmup_steps",
-    "per_device_train_batch_size",
-    "gradient_accumulation_steps",
-    "max_steps",
-    "num_train_epochs",
-    "seed",
-    "data_seed",
-    "bf16",
-    "use_cpu",
-    "gradient_checkpointing",
-    "use_liger_kernel",
-    "loss_type",
-    "label_smoothing_factor",
-)
-
-
-def _fit(rows: TokenRows) -> dict[str, Any]:
-    lengths = rows.lengths()
-    return {
-        "rows": len(rows),
-        "tooLong": rows.too_long,
-        "trainedTokens": int(np.count_nonzero(rows.labels != IGNORED)),
-        "totalTokens": int(lengths.sum()),
-        "longest": int(lengths.max()),
-        "masked": rows.masked,
-    }
-
-
 def _adapter_in_fp32(model: torch.nn.Module) -> None:
     """TRL stores the adapter of a quantized model as bf16, which a CPU computes slowly and rounds every update to."""
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
-
-
-@contextmanager
-def generators_restored() -> Iterator[None]:
-    """Whatever is drawn inside leaves no trace: the run's own draws come out as if it had not happened."""
-    states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    try:
-        yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        torch.random.set_rng_state(states[2])
-        if cuda:
-            torch.cuda.set_rng_state_all(cuda)

@@ -27,6 +27,7 @@ from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, Problem, Unavailable
 from runs import text
 from runs.errors import RunRefused
+from runs.lengths_text import lengths_rows
 from runs.phases import title
 
 ROUTE = "/v1/training/runs"
@@ -188,7 +189,8 @@ class Command(NounCommand):
         for problem in found["problems"]:
             print(plain(f"  {problem['path']}: {problem['message']} {problem['hint']}".rstrip()))
         self.facts(text.estimate_rows(found["estimates"]), title="Estimates")
-        self.facts(text.lengths_rows(found["resolved"]["lengths"]), title="Lengths")
+        if found["resolved"]["lengths"] is not None:
+            self.facts(lengths_rows(found["resolved"]["lengths"]), title="Lengths")
         if found["diagnostics"] is not None:
             self.facts(text.diagnostics_rows(found["diagnostics"]), title="Dataset")
         if show_resolved:

@@ -1,0 +1,212 @@
+"""A run rests and goes on: what is asked, what is refused, what the run shows, and that nothing is held meanwhile."""
+
+import pytest
+
+from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.models import Lease
+from runs import render
+from runs.errors import (
+    CheckpointUnknown,
+    NothingToResume,
+    PauseInProgress,
+    RunAlreadyPaused,
+    RunEnded,
+    RunNotPaused,
+    TooLateToPause,
+)
+from runs.models import Run
+from runs.operations import advance_run, cancel_run, pause_run, resume_run
+from tests.factories import make_device, make_run
+from tests.playing import STARTED, WORK, claim, end, failure, metrics, phases_of, reread, save, say, stage
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def run(db):
+    make_device()
+    made = make_run()
+    advance_run(made.pk)
+    return reread(made)
+
+
+def pause(run, checkpoint="save"):
+    return pause_run(reread(run), checkpoint=checkpoint, actor=LOCAL)
+
+
+def trained(run, *, saved=2):
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(1), metrics(2), *([save(attempt, saved)] if saved else []), metrics(3))
+    return attempt
+
+
+@pytest.mark.requirement("R181", "R283")
+def test_a_pause_asks_the_job_to_save_and_the_run_rests_once_it_has(run):
+    attempt = trained(run)
+    pausing = pause(run)
+    assert pausing.is_new
+    assert pausing.run.pause["resourcesReleased"] is False
+    assert WORK.ask(WORK.get(run.pk)) == "pause"
+    assert reread(run).phase == "PAUSING"
+    say(run, attempt, save(attempt, 3), {"type": "stopped", "reason": "pause", "step": 3})
+    run = end(run, attempt, "stopped")
+    assert run.phase == "PAUSED"
+    assert (run.pause["state"], run.pause["savedStep"], run.pause["resourcesReleased"]) == ("paused", 3, True)
+    assert not Lease.objects.filter(released_at=None).exists()
+
+
+@pytest.mark.requirement("R283")
+def test_the_same_pause_again_is_the_pause_in_progress_and_another_one_is_refused(run):
+    trained(run)
+    first = pause(run)
+    again = pause(run)
+    assert not again.is_new
+    assert again.run.pause == first.run.pause
+    with pytest.raises(PauseInProgress, match="already pausing with --checkpoint save, not latest"):
+        pause(run, "latest")
+
+
+@pytest.mark.requirement("R284")
+def test_a_paused_run_is_not_paused_again(run):
+    pause(run)
+    with pytest.raises(RunAlreadyPaused, match="PAUSED") as refused:
+        pause(run)
+    assert (refused.value.status, refused.value.data["phase"]) == (400, "PAUSED")
+
+
+@pytest.mark.requirement("R285")
+def test_a_latest_pause_keeps_the_newest_save_with_training_state_also_one_made_while_stopping(run):
+    attempt = trained(run)
+    pause(run, "latest")
+    assert WORK.ask(WORK.get(run.pk)) == "drop"
+    say(run, attempt, save(attempt, 3), save(attempt, 4, state=False))
+    run = end(run, attempt, "stopped")
+    assert run.pause["savedStep"] == 3
+    resume_run(run, actor=LOCAL)
+    again = claim(run)
+    assert WORK.plan(WORK.get(run.pk), again)["resume"]["step"] == 3
+
+
+def test_a_latest_pause_that_would_lose_everything_is_refused(run):
+    trained(run, saved=None)
+    with pytest.raises(NothingToResume, match="has trained 3 updates and holds no save"):
+        pause(run, "latest")
+    assert reread(run).pause is None
+
+
+def test_a_waiting_run_rests_at_once(run):
+    assert pause(run).run.phase == "PAUSED"
+    assert phases_of(run)[-1] == "PAUSED"
+
+
+@pytest.mark.parametrize("checkpoint", ["save", "latest"])
+def test_a_job_that_dies_while_pausing_leaves_a_paused_run_that_tells_the_truth(run, checkpoint):
+    attempt = trained(run)
+    pause(run, checkpoint)
+    WORK.ask(WORK.get(run.pk))
+    run = end(run, attempt, "lost", exit={"signal": 9})
+    assert (run.phase, run.pause["savedStep"]) == ("PAUSED", 2)
+    assert run.pause["state"] == ("failed" if checkpoint == "save" else "paused")
+    assert ("signal 9" in run.pause["reason"]) == (checkpoint == "save")
+
+
+def test_a_job_that_is_to_be_tried_again_rests_first_where_a_pause_was_asked_for(run):
+    attempt = trained(run)
+    pause(run)
+    say(run, attempt, failure("unexpected"))
+    end(run, attempt, "failed")
+    advance_run(run.pk)
+    assert reread(run).phase == "PAUSED"
+
+
+def test_a_run_that_finishes_before_the_pause_reaches_it_is_completed(run):
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(1), save(attempt, 1, final=True))
+    pause(run)
+    end(run, attempt, "finished")
+    advance_run(run.pk)
+    assert reread(run).phase == "COMPLETED"
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "ended"])
+def test_a_run_that_is_ending_is_not_paused(run, ending):
+    attempt = trained(run)
+    cancel_run(run, actor=LOCAL)
+    if ending == "ended":
+        end(run, attempt, "stopped")
+        advance_run(run.pk)
+    with pytest.raises(RunEnded if ending == "ended" else TooLateToPause):
+        pause(run)
+
+
+def test_a_checkpoint_nobody_knows_is_refused(run):
+    with pytest.raises(CheckpointUnknown, match="save or latest"):
+        pause(run, "now")
+
+
+@pytest.mark.requirement("R032", "R183", "R286")
+def test_a_resume_is_another_attempt_of_the_same_run_that_shows_itself(run):
+    attempt = trained(run)
+    pause(run)
+    WORK.ask(WORK.get(run.pk))
+    say(run, attempt, save(attempt, 3))
+    end(run, attempt, "stopped")
+    resumed = resume_run(reread(run), actor=LOCAL)
+    assert resumed.pk == run.pk
+    assert phases_of(run)[-2:] == ["AWAITING_BASE_MODEL", "AWAITING_CAPACITY"]
+    assert render.status_document(resumed)["pause"] is None
+    again = claim(run)
+    assert again.number == 2
+    WORK.plan(WORK.get(run.pk), again)
+    again.save()
+    run = say(run, again, STARTED, stage("tokenising", 1, 5))
+    assert (run.phase, run.observed_step) == ("PREPARING", 3)
+    assert say(run, again, metrics(4)).phase == "TRAINING"
+
+
+@pytest.mark.requirement("R286")
+def test_cancelling_a_resumed_run_leaves_the_earlier_pause_as_it_ended(run):
+    attempt = trained(run)
+    pause(run)
+    end(run, attempt, "stopped")
+    resume_run(reread(run), actor=LOCAL)
+    cancel_run(reread(run), actor=LOCAL)
+    assert reread(run).phase == "CANCELLED"
+    kept = [event.data["pause"] for event in run_events(run) if event.data.get("pause")]
+    assert [pause["state"] for pause in kept] == ["paused"]
+
+
+def run_events(run):
+    from runs.queries import events_of
+
+    return events_of(run)
+
+
+def test_of_two_resumes_one_is_told_that_the_run_goes_on_already(run):
+    pause(run)
+    stale = reread(run)
+    resume_run(reread(run), actor=LOCAL)
+    with pytest.raises(RunNotPaused, match="not PAUSED"):
+        resume_run(stale, actor=LOCAL)
+    assert Run.objects.get(pk=run.pk).phase == "AWAITING_CAPACITY"
+
+
+def test_a_run_that_is_not_paused_is_not_resumed(run):
+    with pytest.raises(RunNotPaused, match="AWAITING_CAPACITY, not PAUSED"):
+        resume_run(run, actor=LOCAL)
+
+
+def test_a_plan_may_state_the_update_at_which_it_pauses(run):
+    Run.objects.update(pause_at_step=3)
+    attempt = claim(run)
+    assert WORK.plan(WORK.get(run.pk), attempt)["pause_at"] == 3
+    say(run, attempt, STARTED, metrics(3), save(attempt, 3), {"type": "stopped", "reason": "pause", "step": 3})
+    run = end(run, attempt, "stopped")
+    assert (run.phase, run.pause["savedStep"], run.pause["requestedBy"]) == ("PAUSED", 3, "plan")
+    resume_run(run, actor=LOCAL)
+    assert WORK.plan(WORK.get(run.pk), claim(run))["pause_at"] is None
