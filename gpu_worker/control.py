@@ -7,6 +7,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
+import datasets.analyses.operations
 import endpoints.operations
 import evaluations.operations
 import registry.operations
@@ -22,8 +23,8 @@ from optimize_site.kernel.work import attempt_folder
 log = logging.getLogger(__name__)
 REAP_AFTER = timedelta(seconds=60)
 STEPS: tuple[Callable[[], object], ...] = (
-    registry.operations.advance_all, runs.operations.advance_all, evaluations.operations.advance_all,
-    endpoints.operations.advance_all)
+    registry.operations.advance_all, datasets.analyses.operations.advance_all, runs.operations.advance_all,
+    evaluations.operations.advance_all, endpoints.operations.advance_all)
 
 
 def advance_everything() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import datasets.work
 import endpoints.work
 import evaluations.work
 import registry.work
@@ -9,7 +10,7 @@ import runs.work
 from optimize_site.kernel.work import WorkKind
 
 KINDS: dict[str, WorkKind] = {kind.kind: kind for kind in (
-    *registry.work.KINDS, *runs.work.KINDS, *evaluations.work.KINDS, *endpoints.work.KINDS)}
+    *registry.work.KINDS, *datasets.work.KINDS, *runs.work.KINDS, *evaluations.work.KINDS, *endpoints.work.KINDS)}
 
 
 def row_of(kind: str, pk: str) -> Any:

@@ -32,10 +32,13 @@ ROUTERS = (
     ("/training/projects", "registry.workloads_api"),
     ("/training/projects", "evaluations.workloads_api"),
     ("/training/runs", "runs.api"),
+    ("/training/datasets/analyses", "runs.analyses_api"),
     ("/training/evaluations", "evaluations.api"),
     ("/training/trials", "endpoints.api"),
     ("/registry", "registry.api"),
     ("/registry/datasets", "datasets.api"),
+    ("/registry/images", "datasets.images_api"),
+    ("/registry/datasets", "datasets.rows_api"),
     ("/registry/models", "registry.models_api"),
     ("/datasets", "datasets.named_api"),
 )
