@@ -40,6 +40,14 @@ class RowsNotSearchable(Refused):
     code = "rows_not_searchable"
 
 
+class SourceUnreadable(Refused):
+    code = "source_unreadable"
+
+
+class ImportRefused(Refused):
+    code = "import_refused"
+
+
 class ImageInvalid(Refused):
     code = "image_invalid"
 

@@ -1,0 +1,78 @@
+"""What an import did: rows written, what was changed in them, what was left out, which records were refused."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from optimize_site.kernel.errors import Problem
+
+MAX_PLACES = 3
+MAX_REFUSED = 20
+
+SENTENCES = {
+    "answer_added": "The reference answer became the last message",
+    "developer_role": "Messages of the developer became system messages",
+    "function_call": "function_call became tool_calls",
+    "function_role": "Messages of the role function became tool messages",
+    "functions": "functions became tools",
+    "null_fields": "Fields that are null in a record were left out: the source fills in fields that other records have",
+    "prompt_split": "The messages both answers share became the prompt",
+    "roles": "Roles of another form were renamed",
+    "system_column": "The system text became the first message",
+    "text_prompt": "Texts became messages",
+    "tools_text": "Tools written as a JSON text became a list",
+    "blank_tools": "A blank text in place of tools was left out",
+    "tool_ids": "Calls without an id were numbered",
+}
+
+
+@dataclass
+class Noted:
+    """How often something happened, and the first records it happened in."""
+
+    count: int = 0
+    places: list[int] = field(default_factory=list)
+
+    def add(self, place: int) -> None:
+        self.count += 1
+        if len(self.places) < MAX_PLACES:
+            self.places.append(place)
+
+
+@dataclass
+class Report:
+    """What happened to the records of a source; places are record numbers, from 1 (lines, in a file of lines)."""
+
+    kind: str
+    format: str
+    records: int = 0
+    written: int = 0
+    refused: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    changed: dict[str, Noted] = field(default_factory=dict)
+    dropped: dict[str, Noted] = field(default_factory=dict)
+
+    def change(self, code: str, place: int) -> None:
+        """Something was written another way."""
+        self.changed.setdefault(code, Noted()).add(place)
+
+    def drop(self, name: str, place: int) -> None:
+        """A field of a record has no place in the row."""
+        self.dropped.setdefault(name, Noted()).add(place)
+
+    def refuse(self, place: int, problems: Iterable[Problem]) -> None:
+        """A record gives no row."""
+        self.refused += 1
+        if self.refused > MAX_REFUSED:
+            return
+        for problem in problems:
+            where = f"record {place}: {problem.path}" if problem.path else f"record {place}"
+            self.problems.append(Problem(where, problem.code, problem.message, problem.hint))
+
+    def document(self) -> dict[str, Any]:
+        """The report as JSON."""
+        return {"kind": self.kind, "format": self.format, "records": self.records, "written": self.written,
+                "changed": [{"code": code, "message": f"{SENTENCES[code]}.", "count": noted.count,
+                             "records": noted.places} for code, noted in self.changed.items()],
+                "dropped": [{"field": name, "count": noted.count, "records": noted.places}
+                            for name, noted in self.dropped.items()], "refused": self.refused}
