@@ -8,9 +8,10 @@ from ninja import Router, Status
 from datasets import images
 from datasets.models import Image
 from datasets.schemas import AskedImages
-from datasets.uploads import body_chunks
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.blobs import open_blob, read_chunks
+from optimize_site.kernel.bodies import body_chunks
+from optimize_site.kernel.bodies import body_chunks
 from optimize_site.kernel.downloads import download
 
 router = Router(tags=["images"])
