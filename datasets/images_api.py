@@ -11,7 +11,6 @@ from datasets.schemas import AskedImages
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.blobs import open_blob, read_chunks
 from optimize_site.kernel.bodies import body_chunks
-from optimize_site.kernel.bodies import body_chunks
 from optimize_site.kernel.downloads import download
 
 router = Router(tags=["images"])
