@@ -14,7 +14,12 @@ from optimize_child.control import UNWATCHED_SECONDS, Control
 from optimize_child.events import EventLog
 from optimize_child.failures import Stopped, failure_from
 
-ENTRIES = {"sft": "optimize_child.sft", "evaluate": "optimize_child.evaluate", "prepare": "optimize_child.prepare"}
+ENTRIES = {
+    "sft": "optimize_child.sft",
+    "evaluate": "optimize_child.evaluate",
+    "prepare": "optimize_child.prepare",
+    "analyse": "optimize_child.analyse",
+}
 VERSIONED = ("torch", "transformers", "trl", "peft")
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from optimize_child.failures import JobFailure
 
 NAMED_ROWS = 20
 
 
-def refuse_rows(bad: list[tuple[str, str]], what: str, hint: str) -> None:
-    """Raise JobFailure `bad_row` for the refused rows, the first of them named with their reasons."""
+def refuse_rows(bad: list[tuple[str, str]], what: str, hint: str, *, total: int | None = None) -> None:
+    """Raise JobFailure `bad_row` for the refused rows, the first of them named with their reasons; `total` is how many
+    there are where `bad` does not hold them all."""
     if not bad:
         return
+    count = total or len(bad)
     named = "; ".join(f"{place}: {text}" for place, text in bad[:NAMED_ROWS])
     raise JobFailure(
         "bad_row",
-        f"{count_rows(len(bad))} {what}. {named}{and_more(bad)}",
+        f"{count_rows(count)} {what}. {named}{and_more(count)}",
         hint=hint,
         rows=[{"line": place, "reason": text} for place, text in bad[:NAMED_ROWS]],
-        count=len(bad),
+        count=count,
     )
 
 
@@ -32,7 +31,7 @@ def refuse_long_rows(long: list[tuple[int, str]], what: str, hint: str) -> None:
     named = ", ".join(f"{place} ({tokens} tokens)" for tokens, place in longest[:NAMED_ROWS])
     raise JobFailure(
         "row_too_long",
-        f"{count_rows(len(longest))} {what}: {named}{and_more(longest)}",
+        f"{count_rows(len(longest))} {what}: {named}{and_more(len(longest))}",
         hint=hint,
         rows=[{"line": place, "tokens": tokens} for tokens, place in longest[:NAMED_ROWS]],
         count=len(longest),
@@ -45,7 +44,8 @@ def refuse_untrained_rows(places: list[str]) -> None:
         return
     raise JobFailure(
         "nothing_to_train",
-        f"{count_rows(len(places))} without a token to train on: {', '.join(places[:NAMED_ROWS])}{and_more(places)}",
+        f"{count_rows(len(places))} without a token to train on: "
+        f"{', '.join(places[:NAMED_ROWS])}{and_more(len(places))}",
         hint="Give these rows an answer, or change the loss group so that it covers one.",
         rows=[{"line": place} for place in places[:NAMED_ROWS]],
         count=len(places),
@@ -57,6 +57,6 @@ def count_rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
-def and_more(found: Sequence[Any]) -> str:
-    """What follows the named ones, where they are not all."""
-    return f" and {len(found) - NAMED_ROWS} more" if len(found) > NAMED_ROWS else ""
+def and_more(count: int) -> str:
+    """What follows the named ones, where they are not all of `count`."""
+    return f" and {count - NAMED_ROWS} more" if count > NAMED_ROWS else ""

@@ -1,0 +1,175 @@
+"""Measuring one stretch of a dataset: each row checked, rendered, counted and fingerprinted, a batch at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+from optimize_child.analysis.conversations import CHAT, Message, Row, RowRefused, question, row_of, said
+from optimize_child.analysis.counting import Counted, Marked, counter_for
+from optimize_child.analysis.findings import Findings
+from optimize_child.analysis.fingerprints import digest, fingerprints, words_of
+from optimize_child.analysis.joins import Joins
+from optimize_child.analysis.languages import SIGNS_READ, language_of
+from optimize_child.analysis.partials import Partial
+from optimize_child.analysis.placing import POLICIES, Placer
+from optimize_child.masks import MaskRefused
+from optimize_child.rows import ANSWERS, LineRefused, read_row
+from optimize_child.template import ChatTemplate, TemplateRefused
+from optimize_child.template_check import NotRendered, TemplateCheck, TemplateProblem
+from optimize_child.turns import removable_turns, without_oldest
+
+BATCH_ROWS = 256
+# A shorter row's trimmed length is its whole one.
+TRIMMED_ABOVE = 512
+NOTHING = Counted(0, (0,) * len(POLICIES))
+
+Line = tuple[int, bytes]
+
+
+class ImageCounter(Protocol):
+    """Counts a row that holds images, the way the model's processor does. Raises MaskRefused where it cannot."""
+
+    def count(self, source: dict[str, Any]) -> Counted: ...
+
+
+class Held(NamedTuple):
+    """A good row of the batch and its rendered conversations: none where the template does not render it, or where
+    the processor has counted it already."""
+
+    row: Row
+    conversations: list[Marked]
+    counted: Counted | None = None
+
+
+class Measurer:
+    """Measures stretches of one dataset under one tokenizer and template; what it learns of them is kept between."""
+
+    def __init__(self, template: ChatTemplate, format_: str, images: ImageCounter | None = None) -> None:
+        self._format = format_
+        self._images = images
+        self._check = TemplateCheck(template)
+        self._placer = Placer(self._check)
+        self._joins = Joins(template)
+        self._counter = counter_for(template.tokenizer)
+
+    def measure(self, lines: Iterable[Line], tick: Callable[[int], None]) -> Partial:
+        """All rows of a stretch; `tick` is told the number of rows after each batch."""
+        found, waiting = Findings(), iter(lines)
+        while batch := list(islice(waiting, BATCH_ROWS)):
+            self._measure(batch, found)
+            tick(found.rows)
+        return found.partial()
+
+    def _measure(self, batch: Sequence[Line], found: Findings) -> None:
+        held = [self._hold(row, found) for row in self._rows(batch, found)]
+        counted = self._count(held)
+        found.lengths += [
+            (whole.tokens, least, *whole.trained)
+            for whole, least in zip(counted, self._trimmed(held, counted), strict=True)
+        ]
+        found.fingerprints.append(fingerprints(*_printed(held)))
+
+    def _rows(self, batch: Sequence[Line], found: Findings) -> Iterator[Row]:
+        for number, data in batch:
+            found.read_lines += 1
+            if not data.strip():
+                continue
+            try:
+                row = row_of(read_row(data), self._format)
+            except (LineRefused, RowRefused) as error:
+                found.refuse(number, str(error))
+                continue
+            found.add(number)
+            yield row
+
+    # -- one row ------------------------------------------------------------------------------------------------------
+
+    def _hold(self, row: Row, found: Findings) -> Held:
+        self._notice(row, found)
+        try:
+            if row.images:
+                return Held(row, [], self._image_counter().count(row.source))
+            return Held(row, [self._mark(messages, row) for messages in row.conversations])
+        except NotRendered as error:
+            found.problem(self._as_told(error.problem))
+        except (MaskRefused, TemplateRefused) as error:
+            found.problem(TemplateProblem("refused", "row", str(error), None))
+        return Held(row, [], NOTHING)
+
+    def _mark(self, messages: list[Message], row: Row) -> Marked:
+        text = self._check.render(messages, row.tools)
+        return Marked(text, self._placer.spans(messages, row.tools, text))
+
+    def _image_counter(self) -> ImageCounter:
+        if self._images is None:
+            raise MaskRefused("the row has images, and the base model reads text")
+        return self._images
+
+    def _as_told(self, problem: TemplateProblem) -> TemplateProblem:
+        """Before the answers of a pair stands its prompt."""
+        is_prompt = self._format != CHAT and problem.where == "earlier"
+        return problem._replace(where="prompt") if is_prompt else problem
+
+    def _notice(self, row: Row, found: Findings) -> None:
+        messages = row.conversations[0]
+        found.tool_rows += row.tools is not None
+        asked = question(messages)[:SIGNS_READ]
+        found.languages[language_of(asked, words_of(asked))] += 1
+        if not messages[-1].get("tool_calls"):
+            found.labels.see(messages[-1]["content"])
+        joined = self._joins.joined(messages)
+        if joined is not None:
+            found.consecutive_answers(joined=joined)
+
+    # -- a batch of rows ----------------------------------------------------------------------------------------------
+
+    def _count(self, held: list[Held]) -> list[Counted]:
+        """Each row's tokens: of a pair, the longer conversation's, with the trained ones of both."""
+        counts = iter(self._counter.count([marked for one in held for marked in one.conversations]))
+        return [one.counted or _row_of([next(counts) for _ in one.conversations]) for one in held]
+
+    def _trimmed(self, held: list[Held], counted: list[Counted]) -> list[int]:
+        """The fewest tokens each row reaches with its oldest turns removed."""
+        least = [whole.tokens for whole in counted]
+        shorter = {
+            index: self._shorter(one.row)
+            for index, one in enumerate(held)
+            if least[index] > TRIMMED_ABOVE and one.conversations
+        }
+        counts = iter(self._counter.count([marked for parts in shorter.values() for marked in parts]))
+        for index, parts in shorter.items():
+            reached = [next(counts).tokens for _ in parts]
+            least[index] = min(least[index], max(reached, default=least[index]))
+        return least
+
+    def _shorter(self, row: Row) -> list[Marked]:
+        """The conversations with their last turn only; empty where nothing can go or the template refuses the rest."""
+        turns = removable_turns(row.conversations[0])
+        if not turns:
+            return []
+        try:
+            return [
+                Marked(self._check.render(without_oldest(messages, turns), row.tools), ())
+                for messages in row.conversations
+            ]
+        except TemplateRefused:
+            return []
+
+
+def _row_of(conversations: list[Counted]) -> Counted:
+    trained = zip(*(one.trained for one in conversations), strict=True)
+    return Counted(max(one.tokens for one in conversations), tuple(map(sum, trained)))
+
+
+def _printed(held: list[Held]) -> tuple[list[bytes], list[list[bytes]]]:
+    """The digest of each row's rendering, or of its messages where it has none, and its words."""
+    rendered = [[marked.text for marked in one.conversations] or [_written(one.row)] for one in held]
+    return list(map(digest, rendered)), [words_of(said(one.row.conversations)) for one in held]
+
+
+def _written(row: Row) -> str:
+    """The row as it stands in its line, images by their paths; other columns left out."""
+    return json.dumps({name: row.source.get(name) for name in ("messages", "prompt", *ANSWERS, "tools")})
