@@ -13,4 +13,9 @@ def dataset_part(content_hash: str, *, name: str) -> dict[str, Any]:
     files = [str(blob_path(shard["sha256"])) for shard in examples.shards]
     images = {image["path"]: str(blob_path(image["sha256"])) for image in examples.details.get("images", [])}
     return rows_part(files, content_hash=content_hash, num_examples=examples.num_examples, name=name,
-                     format=examples.format, images=images)
+                     format=examples.format, images=images, prepared=_prepared(examples))
+
+
+def _prepared(examples: ExampleSet) -> dict[str, Any]:
+    """What prepared rows were made with; empty for rows that the job renders itself."""
+    return {name: examples.details[name] for name in ("tokenizer", "chatTemplateSha256") if name in examples.details}

@@ -51,6 +51,8 @@ class RowsPart(Part, frozen=True, kw_only=True):
     name: str | None = None
     format: str = "chat-jsonl-v1"
     images: dict[str, str] = {}
+    prepared: dict[str, Any] | None = None
+    """What prepared rows were made with: `tokenizer` and `chatTemplateSha256`."""
 
 
 class ResumePart(Part, frozen=True, kw_only=True):

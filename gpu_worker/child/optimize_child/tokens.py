@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from optimize_child.explicit_masks import explicit_mask, require_length
-from optimize_child.failures import JobFailure
 from optimize_child.lines import Line, read_lines
 from optimize_child.masks import Conversation, MaskRefused, Policy, Span, token_mask
-from optimize_child.refusals import count_rows, refuse_long_rows, refuse_rows, refuse_untrained_rows
+from optimize_child.refusals import refuse_rows, refuse_untrained_rows
+from optimize_child.row_fit import LongRows, no_row_left
 from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, tools_of
 from optimize_child.system_alone import SystemAlone
 from optimize_child.template import ChatTemplate, TemplateRefused
@@ -82,7 +82,7 @@ class _Reader:
         self.reading = reading
         self.store = store
         self.bad: list[tuple[str, str]] = []
-        self.long: list[tuple[int, str]] = []
+        self.long = LongRows(reading.max_length, reading.truncation)
         self.empty: list[str] = []
         self.trimmed = self.turns_removed = self.masked = 0
 
@@ -134,7 +134,7 @@ class _Reader:
             self._keep(row, *cut_right(ids, _trained(row, offsets), self.reading.max_length))
             self.trimmed += 1
         else:
-            self.long.append((len(ids), row.line.place))
+            self.long.add(len(ids), row.line.place)
 
     def _trim(self, row: Rendered, tokens: int) -> None:
         if row.mask is not None:
@@ -147,7 +147,7 @@ class _Reader:
         try:
             trimmed = trim_to_fit(row.conversation, self.check, self.reading.max_length)
         except NeverFits as error:
-            self.long.append((error.tokens, row.line.place))
+            self.long.add(error.tokens, row.line.place)
             return
         spans = trimmed.conversation.trained_spans(self.reading.policy)
         self._keep(row, trimmed.ids, token_mask(trimmed.offsets, spans))
@@ -162,39 +162,14 @@ class _Reader:
 
     def finish(self) -> TokenRows:
         refuse_rows(self.bad, "cannot be trained on", CORRECT)
-        self._refuse_long()
+        self.long.refuse()
         refuse_untrained_rows(self.empty)
         if not len(self.store):
-            raise _no_row_left(len(self.long), self.reading)
+            raise no_row_left(self.reading.dataset, self.long)
         return self.store.finish(
             too_long=len(self.long), trimmed=self.trimmed, turns_removed=self.turns_removed, masked=self.masked
         )
 
-    def _refuse_long(self) -> None:
-        limit = self.reading.max_length
-        if self.reading.truncation == "error":
-            refuse_long_rows(
-                self.long,
-                f"longer than maxSeqLength {limit}",
-                "Raise config.maxSeqLength, shorten the rows, or set data.truncation to drop to leave them out.",
-            )
-        elif self.reading.truncation == "oldest":
-            refuse_long_rows(
-                self.long,
-                f"longer than maxSeqLength {limit} even with all turns but the last removed",
-                "Raise config.maxSeqLength, shorten the rows, or set data.truncation to oldest_or_drop to leave them "
-                "out.",
-            )
-
 
 def _trained(row: Rendered, offsets: list[tuple[int, int]]) -> list[bool]:
     return token_mask(offsets, row.spans) if row.mask is None else [bool(bit) for bit in row.mask]
-
-
-def _no_row_left(too_long: int, reading: Reading) -> JobFailure:
-    return JobFailure(
-        "nothing_to_train",
-        f"No row of the {reading.dataset} dataset is left: {count_rows(too_long)} longer than maxSeqLength "
-        f"{reading.max_length}, which data.truncation {reading.truncation} leaves out.",
-        hint="Raise config.maxSeqLength or shorten the rows.",
-    )

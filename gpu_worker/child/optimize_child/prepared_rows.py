@@ -1,0 +1,102 @@
+"""Prepared token rows: Parquet files whose rows are tokens and their mask already, rendered by whoever made them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+
+from optimize_child.failures import JobFailure
+from optimize_child.refusals import refuse_rows
+from optimize_child.row_fit import LongRows, no_row_left
+from optimize_child.token_rows import RowStore, TokenRows
+
+FORMAT = "prepared-tokens-v1"
+IDS, MASK = "input_ids", "loss_mask"
+BATCH_ROWS = 256
+REGISTER_AGAIN = "Render the rows again, describe them, and register the new version."
+
+
+def check_prepared(dataset: dict[str, Any], base_model: dict[str, Any], template_sha256: str) -> None:
+    """Raise JobFailure where the rows were made for another tokenizer or under another chat template than the run's."""
+    made = dataset.get("prepared") or {}
+    tokenizer, digest = made.get("tokenizer") or {}, made.get("chatTemplateSha256")
+    if tokenizer.get("repository") not in (None, base_model["repository"]):
+        raise JobFailure(
+            "data_error",
+            f"The rows of {dataset['name']} were prepared with the tokenizer of {tokenizer['repository']}, and the run "
+            f"trains {base_model['repository']}.",
+            hint=REGISTER_AGAIN,
+        )
+    if digest not in (None, template_sha256):
+        raise JobFailure(
+            "data_error",
+            f"The rows of {dataset['name']} were rendered under the chat template {digest}, and the run renders under "
+            f"{template_sha256}.",
+            hint=REGISTER_AGAIN,
+        )
+
+
+def read_prepared(
+    files: Iterable[Path],
+    long_rows: LongRows,
+    tick: Callable[[int], None],
+    *,
+    vocabulary: int,
+    dataset: str = "training",
+    folder: Path | None = None,
+) -> TokenRows:
+    """Every row as it was prepared. Raises JobFailure naming the rows that cannot be trained on."""
+    store, bad = RowStore(folder), []
+    number = 0
+    for number, (ids, mask) in enumerate(_rows(files), start=1):
+        reason = _why_not(ids, mask, vocabulary)
+        if reason:
+            bad.append((f"row {number}", reason))
+        elif len(ids) > long_rows.limit:
+            long_rows.add(len(ids), f"row {number}")
+        else:
+            store.add(ids, mask)
+        if number % BATCH_ROWS == 0:
+            tick(number)
+    tick(number)
+    refuse_rows(bad, "cannot be trained on", REGISTER_AGAIN)
+    long_rows.refuse()
+    if not len(store):
+        raise no_row_left(dataset, long_rows)
+    return store.finish(too_long=len(long_rows))
+
+
+def _rows(files: Iterable[Path]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The rows of the files in order, read a few at a time."""
+    for file in files:
+        try:
+            with parquet.ParquetFile(file) as opened:
+                for batch in opened.iter_batches(BATCH_ROWS, columns=[IDS, MASK], use_threads=False):
+                    yield from zip(_lists(batch.column(IDS)), _lists(batch.column(MASK)), strict=True)
+        except pyarrow.ArrowException as error:
+            raise JobFailure(
+                "data_error", f"A file of prepared rows cannot be read: {error}", hint=REGISTER_AGAIN
+            ) from error
+
+
+def _lists(column: Any) -> Iterator[np.ndarray]:
+    for value in column:
+        yield np.asarray(value.values if value.is_valid else [], dtype=np.int64)
+
+
+def _why_not(ids: np.ndarray, mask: np.ndarray, vocabulary: int) -> str:
+    """Why a row cannot be trained on; empty for a good one."""
+    if len(ids) != len(mask):
+        return f"loss_mask has {len(mask)} entries and input_ids has {len(ids)}"
+    if not len(ids) or ids.min() < 0 or ids.max() >= vocabulary:
+        return f"input_ids holds tokens outside the model's vocabulary of {vocabulary}" if len(ids) else "it is empty"
+    if mask.min() < 0 or mask.max() > 1:
+        return "loss_mask is not a list of 0 and 1"
+    if mask[0]:
+        return "loss_mask selects the first token, which nothing predicts"
+    return "" if mask.any() else "loss_mask selects no token"

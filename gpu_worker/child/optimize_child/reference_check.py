@@ -1,0 +1,69 @@
+"""The first loss of a run beside the one that plain TRL computes: a sequence of our own making must not change it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from optimize_child.events import EventLog
+from optimize_child.failures import JobFailure
+
+# Relative differences of two ways to sum the same loss: rounding on the CPU's fp32; a GPU's bf16 is coarser.
+BOUND = {"cpu": 1e-5, "cuda": 3e-2}
+ROWS = 2
+REFUSED_ABOVE = 5.0
+
+
+def check_first_loss(events: EventLog, device: str, ours: Callable[[], float], plain: Callable[[], float]) -> None:
+    """Compute the loss both ways, forward only, generators as before; say how far apart they are.
+
+    Raises JobFailure `reference_check_failed` where that is more than five times the bound.
+    """
+    started = time.perf_counter()
+    with generators_restored():
+        our_loss, plain_loss = ours(), plain()
+    value = abs(our_loss - plain_loss) / max(abs(plain_loss), 1e-12)
+    bound = BOUND[device]
+    events.emit(
+        "check",
+        name="reference",
+        passed=value <= bound,
+        value=value,
+        bound=bound,
+        seconds=round(time.perf_counter() - started, 3),
+        detail=f"loss {our_loss!r} beside {plain_loss!r} of plain TRL",
+    )
+    if value > bound * REFUSED_ABOVE:
+        raise JobFailure(
+            "reference_check_failed",
+            f"The first loss is {our_loss} and plain TRL computes {plain_loss}: {value:.2g} apart, allowed is "
+            f"{bound:.2g}.",
+            hint="Set trainer.jobs.strict-compute = true in the box's settings.toml, which computes the plain way, "
+            "and start it again.",
+        )
+    if value > bound:
+        events.emit(
+            "warning",
+            code="reference_over_bound",
+            message=f"The first loss is {value:.2g} from plain TRL's, over the bound {bound:.2g}.",
+        )
+
+
+@contextmanager
+def generators_restored() -> Iterator[None]:
+    """Whatever is drawn inside leaves no trace: the run's own draws come out as if it had not happened."""
+    states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.random.set_rng_state(states[2])
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)

@@ -1,0 +1,87 @@
+"""What a run trains on: its datasets as tokens, and the sequences they make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from optimize_child import prepared_rows
+from optimize_child.explicit_masks import require_masks
+from optimize_child.job import Job
+from optimize_child.masks import policy_of
+from optimize_child.order import one_row_each, pack
+from optimize_child.row_fit import LongRows
+from optimize_child.system_alone import RULE, SystemAlone
+from optimize_child.template import ChatTemplate
+from optimize_child.token_rows import TokenRows
+from optimize_child.tokens import Reading, read_tokens
+
+
+class RunRows(NamedTuple):
+    """The rows of a run, every one of them good; validation rows are read as training rows are."""
+
+    training: TokenRows
+    validation: TokenRows | None
+
+
+def read_run_rows(job: Job, template: ChatTemplate) -> RunRows:
+    """Tokens and masks of every row of a plan's datasets. Raises JobFailure naming the rows that cannot be used."""
+    reader = _RunReader(job, template)
+    training = reader.read(job.plan["dataset"], "training")
+    validation = reader.read(job.plan["validation"], "validation") if job.plan["validation"] else None
+    if reader.watch:
+        reader.watch.refuse()
+    return RunRows(training, validation)
+
+
+def sequences_of(rows: TokenRows, config: dict[str, Any]) -> list[list[int]]:
+    """The rows of each sequence: one, or as many as packing lays into maxSeqLength."""
+    if config["data"]["packing"]:
+        return pack(rows.lengths(), config["maxSeqLength"])
+    return one_row_each(len(rows))
+
+
+class _RunReader:
+    """Reads each of a run's datasets in its own form, under the run's one set of rules."""
+
+    def __init__(self, job: Job, template: ChatTemplate) -> None:
+        self.job, self.template = job, template
+        self.config = job.plan["config"]
+        self.policy = policy_of(self.config["loss"])
+        rules = job.plan["base_model"].get("rules") or []
+        self.watch = SystemAlone(self.policy) if RULE in rules else None
+
+    def read(self, dataset: dict[str, Any], name: str) -> TokenRows:
+        total = dataset.get("num_examples")
+        self.job.stage("tokenising", 0, total)
+
+        def tick(done: int) -> None:
+            self.job.stage("tokenising", done, total)
+            self.job.leave_if_asked()
+
+        files = [Path(file) for file in dataset["files"]]
+        if dataset.get("format") == prepared_rows.FORMAT:
+            return self._prepared(dataset, files, name, tick)
+        reading = Reading(
+            policy=self.policy,
+            max_length=self.config["maxSeqLength"],
+            truncation=self.config["data"]["truncation"],
+            mask_column=self.config["loss"].get("explicitLossMaskColumn"),
+            dataset=name,
+            watch=self.watch,
+        )
+        rows = read_tokens(files, self.template, reading, tick, self.job.folder)
+        require_masks(reading.mask_column, rows.masked, name)
+        return rows
+
+    def _prepared(self, dataset: dict[str, Any], files: list[Path], name: str, tick: Any) -> TokenRows:
+        prepared_rows.check_prepared(dataset, self.job.plan["base_model"], self.template.sha256)
+        long_rows = LongRows(self.config["maxSeqLength"], self.config["data"]["truncation"])
+        return prepared_rows.read_prepared(
+            files,
+            long_rows,
+            tick,
+            vocabulary=len(self.template.tokenizer),
+            dataset=name,
+            folder=self.job.folder,
+        )
