@@ -128,7 +128,8 @@ def check_envelope(config: Mapping[str, Any], execution: Mapping[str, Any], fact
               f"{execution['deviceProfile']} at a maxSeqLength of {config['maxSeqLength']} and "
               f"{config['model']['precision']}")
     if not facts.strict_envelopes:
-        return [], [{"code": "unmeasured_envelope", "message": f"{detail}; the run may run out of device memory."}]
+        return [], [{"code": "unmeasured_envelope",
+                     "message": f"{detail}; the run may run out of device memory. {_measured(base)}"}]
     return [Problem("baseModel", "unmeasured_envelope", f"{detail}, and this box admits measured runs only.",
                     _measured(base))], []
 
@@ -140,7 +141,7 @@ def _warn_of_memory(covering: list[Envelope], execution: Mapping[str, Any], fact
     if device is None or device.host_memory_gib is None or needed <= device.host_memory_gib:
         return []
     return [{"code": "memory_below_measurement", "message": f"Such a run was measured to take {needed:g} GiB of host "
-             f"memory, and the node has {device.host_memory_gib:.1f}; it may run out."}]
+             f"memory, and the node has {device.host_memory_gib:.1f}; the run may run out of host memory."}]
 
 
 def _covers(envelope: Envelope, config: Mapping[str, Any], execution: Mapping[str, Any], method: str) -> bool:

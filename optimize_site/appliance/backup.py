@@ -33,6 +33,8 @@ def make_backup(places: Places, target: Path) -> dict[str, Any]:
     """
     if target.exists():
         raise ApplianceError(f"{target} exists already.", hint="Name a new file; a backup is never written over.")
+    if not target.parent.is_dir():
+        raise ApplianceError(f"There is no folder {target.parent} to write {target.name} into.", hint="Make it first.")
     if not (places.home / "secret_key").exists() and not places.postgres.exists():
         raise ApplianceError(f"There is no state in {places.home} to back up.")
     beside = target.with_name(f".{target.name}.partial")

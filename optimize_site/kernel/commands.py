@@ -309,17 +309,28 @@ def plain(text: str) -> str:
 
 
 def select_fields(document: Any, fields: str) -> Any:
-    """Only the named fields of a document or of a list's rows; with no name, the names there are."""
+    """Only the named fields of a document or of a list's rows; with no name, the names there are.
+
+    Raises InvalidInput for a name that none of them has. An empty list has rows of any fields.
+    """
     rows = next((value for value in document.values() if isinstance(value, list)), None) \
         if isinstance(document, dict) and "total" in document else None
     subject = rows if rows is not None else document
+    found = subject if isinstance(subject, list) else [subject]
+    known = sorted({name for row in found if isinstance(row, dict) for name in row})
     if not fields:
-        sample = subject[0] if isinstance(subject, list) and subject else subject
-        return sorted(sample) if isinstance(sample, dict) else []
+        return known
     names = [name.strip() for name in fields.split(",")]
-    if isinstance(subject, list):
-        return [{name: row.get(name) for name in names} for row in subject]
-    return {name: subject.get(name) for name in names}
+    _check_names(names, known, may_be_empty=subject == [])
+    picked = [{name: row.get(name) for name in names} for row in found]
+    return picked if isinstance(subject, list) else picked[0]
+
+
+def _check_names(names: Sequence[str], known: Sequence[str], *, may_be_empty: bool) -> None:
+    unknown = [name for name in names if name not in known]
+    if unknown and not may_be_empty:
+        raise InvalidInput(f"There is no field {unknown[0]!r} in what this command shows.", code="usage",
+                           hint=f"Its fields are {', '.join(known)}." if known else "It shows no fields.")
 
 
 def read_document(file: str) -> Any:

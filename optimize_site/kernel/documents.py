@@ -1,7 +1,8 @@
 """Reads a document a person wrote: JSON or YAML, strictly. A key written twice is an error, not a choice.
 
-What a document of the longest allowed length costs is seconds, whatever it holds: nothing here may take longer than in
-proportion to it.
+What a document of the longest allowed length costs stays well below a second, whatever it holds: nothing here takes
+longer than in proportion to it, libyaml reads the characters where it is present, and YAML, which costs much for each
+value, may hold only so many of them.
 """
 
 import json
@@ -10,11 +11,19 @@ from collections.abc import Hashable, Iterable
 from typing import Any, NoReturn
 
 import yaml
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.resolver import Resolver
+from yaml.scanner import Scanner
 
 from optimize_site.kernel.errors import InvalidInput, TooLarge
 
 MAX_CHARACTERS = 512 * 1024
 MAX_DEPTH = 100
+MAX_YAML_VALUES = 20_000
+"""Keys, texts and groups together; a document with more is written as JSON."""
 TAGS = ("null", "bool", "int", "float", "str", "seq", "map")
 
 
@@ -52,23 +61,35 @@ def _parse_json_or_yaml(text: str, name: str) -> Any:
 
 def _parse_yaml(text: str, name: str) -> Any:
     try:
-        return yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
+        return yaml.load(text, Loader)  # noqa: S506 - its constructors are safe ones
     except yaml.YAMLError as error:
         raise _malformed(f"{name} is neither JSON nor YAML: {_first_line(error)}.") from error
     except RecursionError as error:
         raise _malformed(f"{name} is nested too deep.") from error
+    except UnicodeEncodeError as error:
+        raise _malformed(f"{name} holds half of a character, which no text has.") from error
     except ValueError as error:
         raise _malformed(f"{name} holds a number that is too long.") from error
 
 
-class Loader(yaml.SafeLoader):
+class Strict(Composer, SafeConstructor, Resolver):
     """YAML that says what JSON can say, its numbers those of YAML's newest version: `1e-4` is a number, `on` is a text.
 
     Keys are texts. Dates are texts, and no tag makes anything else. An alias is refused: a few lines of them can stand
     for more data than there is memory.
     """
 
+    def __init__(self) -> None:
+        Composer.__init__(self)  # type: ignore[no-untyped-call]
+        SafeConstructor.__init__(self)  # type: ignore[no-untyped-call]
+        Resolver.__init__(self)  # type: ignore[no-untyped-call]
+        self._num_values = 0
+
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._num_values += 1
+        if self._num_values > MAX_YAML_VALUES:
+            raise TooLarge(f"The document holds more than {MAX_YAML_VALUES:,} values, too many for YAML here.",
+                           hint="Write it as JSON.")
         if self.check_event(yaml.AliasEvent):
             raise _refused("an alias (*) cannot be used here", self.peek_event())  # type: ignore[no-untyped-call]
         return super().compose_node(parent, index)
@@ -95,19 +116,39 @@ def _refused(sentence: str, where: Any) -> yaml.constructor.ConstructorError:
     return yaml.constructor.ConstructorError(None, None, sentence, where.start_mark)  # type: ignore[no-untyped-call]
 
 
-Loader.yaml_constructors = {f"tag:yaml.org,2002:{name}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{name}"]
-                            for name in TAGS} | {None: Loader.refuse_tag}
-Loader.yaml_implicit_resolvers = {
+Strict.yaml_constructors = {f"tag:yaml.org,2002:{name}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{name}"]
+                            for name in TAGS} | {None: Strict.refuse_tag}
+Strict.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in {
         "tag:yaml.org,2002:float", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int"}]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"),
+Strict.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"),
                              list("tTfF"))
-Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$"), list("-+0123456789"))
-Loader.add_implicit_resolver("tag:yaml.org,2002:float",
+Strict.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$"), list("-+0123456789"))
+Strict.add_implicit_resolver("tag:yaml.org,2002:float",
                              re.compile(r"^[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)$"),
                              list("-+0123456789."))
+
+
+class PythonEvents(Reader, Scanner, Parser):
+    """What a text holds, one event after another, where libyaml is not present."""
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)  # type: ignore[no-untyped-call]
+        Scanner.__init__(self)  # type: ignore[no-untyped-call]
+        Parser.__init__(self)  # type: ignore[no-untyped-call]
+
+
+Events: Any = yaml.cyaml.CParser if yaml.__with_libyaml__ else PythonEvents
+
+
+class Loader(Strict, Events):
+    """Strict, over the fastest events there are."""
+
+    def __init__(self, text: str) -> None:
+        Events.__init__(self, text)
+        Strict.__init__(self)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -68,6 +68,8 @@ def deselect_base_model(text: str, *, actor: Actor) -> BaseModelState:
     if state.row is None or state.phase == phases.DESELECTED:
         return state
     row = BaseModel.objects.select_for_update().get(pk=state.row.pk)
+    if row.phase == phases.DESELECTED or row.cancel_requested_at is not None:
+        return get_base_model(state.repository)  # somebody else was faster
     if row.phase in phases.PHASES.active:
         BaseModel.objects.filter(pk=row.pk).update(cancel_requested_at=timezone.now())
         events.record("base_model", row.pk, "base_model.deselect_requested", actor=actor)

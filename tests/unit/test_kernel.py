@@ -8,7 +8,7 @@ import pytest
 from manage import normalise
 from optimize_site.kernel.commands import duration, plain, select_fields
 from optimize_site.kernel.dispatch import run_command
-from optimize_site.kernel.errors import Problem, Refused
+from optimize_site.kernel.errors import InvalidInput, Problem, Refused
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, looks_like_id
 from optimize_site.services import database_settings, redis_url
@@ -90,6 +90,15 @@ def test_fields_select_from_the_rows_of_a_list():
     listing = {"runs": [{"a": 1, "b": 2}], "total": 1}
     assert select_fields(listing, "a") == [{"a": 1}]
     assert select_fields(listing, "") == ["a", "b"]
+    assert select_fields({"rows": [], "total": 0}, "a") == []
+
+
+@pytest.mark.parametrize("document", [{"a": 1, "b": 2}, {"rows": [{"a": 1}, {"b": 2}], "total": 2}, [{"a": 1, "b": 2}]])
+def test_a_field_that_is_not_shown_is_a_usage_error_that_lists_those_that_are(document):
+    with pytest.raises(InvalidInput) as refused:
+        select_fields(document, "a,nope")
+    assert (refused.value.exit_code, refused.value.code) == (2, "usage")
+    assert "'nope'" in refused.value.detail and refused.value.hint == "Its fields are a, b."
 
 
 def test_a_database_address_with_a_socket_folder_is_understood(monkeypatch, tmp_path):
