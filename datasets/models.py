@@ -41,11 +41,24 @@ class Image(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
 
+class Shard(models.Model):
+    """A file of rows that was examined: what it holds, kept so that the same bytes are never parsed again.
+
+    `rows_hash` is SHA-256 over its rows alone; `found` is the state of a `datasets.stretches.Stretch`.
+    """
+
+    sha256 = models.CharField(max_length=64, primary_key=True)
+    rows_hash = models.CharField(max_length=64)
+    size_bytes = models.BigIntegerField()
+    num_examples = models.BigIntegerField()
+    found = models.JSONField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+
 class Upload(models.Model):
     """A dataset on its way in, shard by shard; kept for some days so that a stopped upload goes on where it was.
 
-    `planned` lists `{"path", "sha256", "bytes"}` of every shard in order, as the sender announced them; `received`
-    maps a shard's path to what examining it found.
+    `planned` lists `{"path", "sha256", "bytes"}` of every shard in order, as the sender announced them.
     """
 
     class Phase(models.TextChoices):
@@ -61,7 +74,6 @@ class Upload(models.Model):
     description = models.TextField(blank=True)
     lineage = models.JSONField(default=dict)
     planned = models.JSONField(default=list)
-    received = models.JSONField(default=dict)
     version_id = models.CharField(max_length=64, blank=True)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(auto_now_add=True)

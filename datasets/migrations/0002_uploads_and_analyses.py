@@ -30,6 +30,17 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='Shard',
+            fields=[
+                ('sha256', models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ('rows_hash', models.CharField(max_length=64)),
+                ('size_bytes', models.BigIntegerField()),
+                ('num_examples', models.BigIntegerField()),
+                ('found', models.JSONField()),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+            ],
+        ),
+        migrations.CreateModel(
             name='Upload',
             fields=[
                 ('id', models.CharField(default=optimize_site.kernel.ids.new_id, max_length=64, primary_key=True, serialize=False)),
@@ -40,7 +51,6 @@ class Migration(migrations.Migration):
                 ('description', models.TextField(blank=True)),
                 ('lineage', models.JSONField(default=dict)),
                 ('planned', models.JSONField(default=list)),
-                ('received', models.JSONField(default=dict)),
                 ('version_id', models.CharField(blank=True, max_length=64)),
                 ('created_by', models.CharField(max_length=150)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
