@@ -1,6 +1,5 @@
 """Reads of runs: finding and listing them, their figures, what they wait for, earlier runs of a recipe."""
 
-import statistics
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from django.utils import timezone
 from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import InvalidInput
-from optimize_site.kernel.ids import SHOWN, find_by_prefix
-from optimize_site.kernel.models import Attempt, Device, Event, Lease
+from optimize_site.kernel.ids import find_by_prefix
+from optimize_site.kernel.models import Attempt, Event
 from optimize_site.kernel.scores import best_scores_of_models
 from optimize_site.kernel.work import attempt_folder
 from registry.workload_queries import get_workload
@@ -22,7 +21,6 @@ from runs.models import Metric, Run, Snapshot
 from runs.phases import PHASES
 
 KIND = "run"
-RECENT_STEPS = 20
 PREVIOUS_RUNS = 20
 LOG_BYTES = 256 * 1024
 
@@ -114,15 +112,6 @@ def _mean(run: Run, name: str) -> float | None:
     return found
 
 
-def eta_seconds(run: Run) -> float | None:
-    """How long the remaining updates take at the pace of the last ones; None while there is no pace."""
-    if run.phase != "TRAINING" or not run.total_steps:
-        return None
-    recent = run.metrics.order_by("-step").values_list("values", flat=True)[:RECENT_STEPS]
-    paces = [row["step_seconds"] for row in recent if row.get("step_seconds")]
-    return statistics.median(paces) * max(0, run.total_steps - run.observed_step) if paces else None
-
-
 def phase_millis(run: Run, now: datetime | None = None) -> dict[str, int]:
     """Milliseconds spent in each phase, the present one counted up to now."""
     spent = dict(run.phase_millis)
@@ -154,25 +143,6 @@ def rate_per_device_hour(profile: str) -> float:
     known = load_catalog().devices.get(profile)
     stated = known.rate_per_device_hour if known else None
     return float(setting("trainer.cost.rate-per-device-hour") if stated is None else stated)
-
-
-def wait_reason(run: Run) -> str:
-    """Why a waiting run waits, as a sentence; empty where it does not."""
-    if run.phase == "AWAITING_BASE_MODEL":
-        return run.wait_reason or f"{run.base_model} is being prepared."
-    if run.phase != "AWAITING_CAPACITY":
-        return ""
-    profile = run.execution["deviceProfile"]
-    devices = Device.objects.filter(profile=profile, is_present=True)
-    slots = sum(device.slots for device in devices)
-    if not slots:
-        return f"No device of the profile {profile} is present."
-    held = list(Lease.objects.filter(device__in=devices, released_at=None))
-    ahead = Run.objects.filter(phase="AWAITING_CAPACITY", queued_at__lt=run.queued_at).filter(
-        execution__deviceProfile=profile).count() if run.queued_at else 0
-    holders = ", ".join(f"{lease.holder_kind} {lease.holder_id[:SHOWN]}" for lease in held)
-    waiting = f" {ahead} {'run waits' if ahead == 1 else 'runs wait'} in front of it." if ahead else ""
-    return f"{len(held)} of {slots} slots of {profile} are held{f' by {holders}' if holders else ''}.{waiting}"
 
 
 def newest_restorable(run: Run) -> QuerySet[Snapshot]:

@@ -68,10 +68,16 @@ AUTH = [TokenAuth(), BrowserAuth()]
 def page(rows: QuerySet[Any] | list[Any], name: str, render: Callable[[Any], dict[str, Any]], *,
          limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
     """One page of a list: `{name: [...], "total", "limit", "offset"}`. Raises InvalidInput outside 1..100."""
+    return page_of(rows, name, lambda found: [render(row) for row in found], limit=limit, offset=offset)
+
+
+def page_of(rows: QuerySet[Any] | list[Any], name: str, render: Callable[[list[Any]], list[dict[str, Any]]], *,
+            limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
+    """The same, its rows rendered together: for those that share queries."""
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit is {limit}; it must be between 1 and {MAX_LIMIT}.", code="invalid_limit")
     if offset < 0:
         raise InvalidInput(f"offset is {offset}; it must not be negative.", code="invalid_offset")
     total = len(rows) if isinstance(rows, list) else rows.count()
-    return {name: [render(row) for row in rows[offset:offset + limit]], "total": total, "limit": limit,
+    return {name: render(list(rows[offset:offset + limit])), "total": total, "limit": limit,
             "offset": offset}

@@ -19,6 +19,7 @@ from optimize_site.kernel.work import attempt_folder
 from runs import queries
 from runs.models import Run
 from runs.operations import cancel_run
+from runs.outlook import outlook_of
 from runs.pages import CURVES, settings_rows, strip
 from runs.phases import PHASES
 from runs.views.naming import share, title
@@ -46,13 +47,14 @@ def _live(run: Run) -> dict[str, Any]:
     is_open = run.phase in PHASES.open
     loss = queries.loss_summary(run)
     cost = queries.cost_of(run)
-    run.wait_reason = queries.wait_reason(run) or run.wait_reason
+    ahead = outlook_of(run)
+    run.wait_reason = ahead.wait_reason
     run.device_seconds = cost["deviceSeconds"]
     return {
         "run": run, "title": title(run), "is_open": is_open, "dataset": run.references.get("dataset") or {},
         "strip": strip(run.phase, run.phase_millis, run.phase_since, now), "share": share(run),
         "bar_tone": {"COMPLETED": "good", "FAILED": "bad"}.get(run.phase, "" if is_open else "soft"),
-        "eta_seconds": queries.eta_seconds(run), "loss": loss or {}, "throughput": queries.mean_throughput(run),
+        "eta_seconds": ahead.eta_seconds, "loss": loss or {}, "throughput": queries.mean_throughput(run),
         "validation": run.summary.get("validation"), "has_validation": bool(run.references.get("validationDataset")),
         "repeat": max(0, run.observed_step - run.saved_step) if run.saved_step is not None else None,
         "stage_text": _stage_text(run), "cost_text": _cost_text(cost), "result": _result(run),

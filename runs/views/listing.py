@@ -11,6 +11,7 @@ from optimize_site.kernel.listing import listed
 from optimize_site.kernel.scores import best_scores_of_models
 from runs import queries
 from runs.models import Run
+from runs.outlook import Outlook, outlooks
 from runs.phases import PHASES
 from runs.views.naming import share, title
 
@@ -23,12 +24,13 @@ def run_list(request: HtmxRequest) -> HttpResponse:
     phase, workload = request.GET.get("phase", ""), request.GET.get("workload", "")
     page = listed(request, queries.list_runs(phase=phase, workload=workload))
     scores = best_scores_of_models(run.model_id for run in page["rows"] if run.model_id)
-    page["rows"] = [_listed(run, scores) for run in page["rows"]]
+    ahead = outlooks(page["rows"])
+    page["rows"] = [_listed(run, scores, ahead[run.pk]) for run in page["rows"]]
     template = "runs/list.html#live" if request.htmx else "runs/list.html"
     return render(request, template, page | {"filters": FILTERS, "phase": phase, "workload": workload})
 
 
-def _listed(run: Run, scores: dict[str, Any]) -> dict[str, Any]:
-    newest = run.metrics.order_by("-step").values_list("values", flat=True).first() or {}
-    return {"run": run, "title": title(run), "is_open": run.phase in PHASES.open, "loss": newest.get("loss"),
+def _listed(run: Run, scores: dict[str, Any], outlook: Outlook) -> dict[str, Any]:
+    return {"run": run, "title": title(run), "is_open": run.phase in PHASES.open, "loss": run.summary.get("lastLoss"),
+            "wait_reason": outlook.wait_reason,
             "share": share(run), "score": scores.get(run.model_id or "")}

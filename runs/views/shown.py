@@ -1,6 +1,6 @@
 """What home, search and datasets show of runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -15,13 +15,20 @@ from optimize_site.kernel.templatetags.ui import duration
 from optimize_site.kernel.words import state_word
 from runs import queries
 from runs.models import Run
+from runs.outlook import Outlook, outlooks
 from runs.phases import BEFORE_A_JOB, PHASES
 from runs.views.naming import share, title
 
 
-def _item(run: Run) -> Item:
+def _items(runs: Iterable[Run]) -> Iterator[Item]:
+    found = list(runs)
+    ahead = outlooks(found)
+    yield from (_item(run, ahead[run.pk]) for run in found)
+
+
+def _item(run: Run, outlook: Outlook) -> Item:
     parts = [run.workload.name, run.base_model]
-    eta = queries.eta_seconds(run)
+    eta = outlook.eta_seconds
     progress = share(run)
     note = f"about {duration(eta)} left" if eta is not None else f"{progress:.0%}" if progress is not None else ""
     return Item("Run", title(run), reverse("runs:detail", args=[run.pk]), run.phase, detail=" · ".join(parts),
@@ -31,15 +38,17 @@ def _item(run: Run) -> Item:
 @feed("now", 10)
 def running(_: Any) -> Iterator[Item]:
     """Runs whose job holds a device, and those being recorded."""
-    yield from (_item(run) for run in queries.open_runs() if run.phase not in BEFORE_A_JOB)
+    yield from _items(run for run in queries.open_runs() if run.phase not in BEFORE_A_JOB)
 
 
 @feed("waiting", 10)
 def waiting(_: Any) -> Iterator[Item]:
     """Runs that wait, and why."""
-    for run in queries.open_runs().filter(phase__in=BEFORE_A_JOB):
+    found = list(queries.open_runs().filter(phase__in=BEFORE_A_JOB))
+    ahead = outlooks(found)
+    for run in found:
         yield Item("Run", title(run), reverse("runs:detail", args=[run.pk]), run.phase,
-                   detail=queries.wait_reason(run) or run.wait_reason or state_word(run.phase).text, at=run.created_at)
+                   detail=ahead[run.pk].wait_reason or state_word(run.phase).text, at=run.created_at)
 
 
 @feed("attention", 10)
@@ -85,9 +94,9 @@ def runs_named(text: str) -> Iterator[Item]:
     found = queries.all_runs().order_by("-created_at")
     if looks_like_id(text.lower()):
         try:
-            yield _item(queries.get_run(text))
+            yield from _items([queries.get_run(text)])
         except NotFound:
-            yield from map(_item, found.filter(pk__startswith=text.lower())[:10])
+            yield from _items(found.filter(pk__startswith=text.lower())[:10])
         return
-    yield from map(_item, found.filter(config_name__icontains=text)[:10])
-    yield from map(_item, found.filter(description__icontains=text).exclude(config_name__icontains=text)[:5])
+    yield from _items(found.filter(config_name__icontains=text)[:10])
+    yield from _items(found.filter(description__icontains=text).exclude(config_name__icontains=text)[:5])
