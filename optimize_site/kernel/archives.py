@@ -1,16 +1,19 @@
 """ZIP archives: packed alike from the same folder on every machine, and looked through before a byte is kept."""
 
 import struct
+import tempfile
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_IFDIR, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
 from typing import IO
 
-from optimize_site.kernel.errors import InvalidInput, Problem, Refused
+from optimize_site.kernel.conf import home
+from optimize_site.kernel.errors import InvalidInput, Problem, Refused, TooLarge
 
 CHUNK = 1 << 20
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -51,6 +54,29 @@ class Entry:
     is_folder: bool
 
 
+@contextmanager
+def received(chunks: Iterable[bytes], max_bytes: int) -> Iterator[Path]:
+    """The bytes as a scratch file, gone afterwards. Raises TooLarge as soon as they are more than `max_bytes`."""
+    scratch = home() / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=scratch, prefix="archive-") as file:
+        for chunk in limited(chunks, max_bytes):
+            file.write(chunk)
+        file.flush()
+        yield Path(file.name)
+
+
+def limited(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
+    """The same chunks. Raises TooLarge at the first one beyond `max_bytes` in all."""
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > max_bytes:
+            raise TooLarge(f"The archive is longer than {max_bytes:,} bytes, which is what this box takes.",
+                           hint="Leave out what the work does not read.")
+        yield chunk
+
+
 def examine_archive(path: Path, limits: Limits) -> list[Entry]:
     """What a ZIP holds, every file read through once against its checksum. Nothing is unpacked.
 
@@ -67,7 +93,7 @@ def examine_archive(path: Path, limits: Limits) -> list[Entry]:
                     _read_through(archive, info)
         except BROKEN as error:
             raise ArchiveRefused(f"The archive is broken: {error}.", hint="Make it again.") from error
-    return [Entry(info.filename.rstrip("/"), info.file_size, info.is_dir()) for info in infos]
+    return [_entry(info) for info in infos]
 
 
 def _check_ends(file: IO[bytes], limits: Limits) -> None:
@@ -186,6 +212,16 @@ def _read_through(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
         raise zipfile.BadZipFile(f"{info.filename!a} ends after {found} of {info.file_size} bytes")
 
 
+def list_archive(path: Path) -> list[Entry]:
+    """What an archive holds that was examined, by its directory alone."""
+    with zipfile.ZipFile(path) as archive:
+        return [_entry(info) for info in archive.infolist()]
+
+
+def _entry(info: zipfile.ZipInfo) -> Entry:
+    return Entry(info.filename.rstrip("/"), info.file_size, info.is_dir())
+
+
 def read_entry(path: Path, name: str) -> Iterator[bytes]:
     """The bytes of one file of an archive that was examined. Raises KeyError."""
     with zipfile.ZipFile(path) as archive, archive.open(name) as file:
@@ -209,6 +245,16 @@ def pack_folder(folder: Path, target: IO[bytes]) -> list[str]:
         for name, is_folder in found:
             _add(archive, folder / name, name, is_folder)
     return [name for name, _ in found]
+
+
+def pack_files(files: Mapping[str, Path], target: IO[bytes]) -> None:
+    """Write files into `target` as a ZIP under the names given, in that order; the same files give the same bytes.
+
+    Raises zipfile.LargeZipFile for what only the ZIP64 form could hold.
+    """
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
+        for name, path in files.items():
+            _add(archive, path, name, is_folder=False)
 
 
 def _listed(folder: Path, root: Path) -> Iterator[tuple[str, bool]]:

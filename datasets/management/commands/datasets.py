@@ -6,7 +6,11 @@ from typing import Any
 from urllib.parse import quote
 
 from datasets import sending, showing, splitting
+from datasets.analyses.verbs import AnalysisVerbs
+from datasets.describe_verbs import DescribeVerbs
+from datasets.importers.verbs import ImportVerbs
 from datasets.ingest import Examined
+from datasets.row_verbs import RowVerbs
 from optimize_site.kernel.commands import arg, verb
 from optimize_site.kernel.errors import InvalidInput
 from registry.commands.images import ImageVerbs
@@ -16,7 +20,7 @@ LIMIT = arg("--limit", type=int, default=50)
 OFFSET = arg("--offset", type=int, default=0)
 
 
-class Command(ImageVerbs):
+class Command(AnalysisVerbs, DescribeVerbs, ImageVerbs, ImportVerbs, RowVerbs):
     noun = "datasets"
     help = "Data by hash and bare name, and files before they are registered."
 
@@ -45,15 +49,6 @@ class Command(ImageVerbs):
         """Give a dataset a bare name, or move the name to it."""
         done = self.client.put(f"/v1/datasets/{quote(name, safe='')}", {"dataset": dataset})
         self.show(done, text=lambda document: print(f"{name} is now {document['hash']}"))
-
-    @verb("rows", arg("dataset"), OFFSET, arg("--limit", type=int, default=25, help="at most 100"),
-          arg("--search", default="", metavar="WORDS", help="words in this order inside one message"))
-    def rows(self, dataset: str, offset: int, limit: int, search: str) -> None:
-        """Show rows of a dataset by position."""
-        found = self.client.get(f"/v1/datasets/{quote(dataset, safe=':@')}")
-        path = f"/v1/registry/datasets/{found['namespace']}/{found['name']}/versions/v{found['version']}/rows"
-        self.show(self.client.get(path, offset=offset, limit=limit, search=search),
-                  text=lambda document: showing.rows(self, document))
 
     @verb("validate", arg("file", help="chat rows, one JSON object a line; - is standard input"))
     def validate(self, file: str) -> None:

@@ -1,0 +1,59 @@
+"""`datasets import`: data of other tools as rows of the registry's formats."""
+
+from pathlib import Path
+from typing import Any
+
+from datasets.importers.convert import KINDS, import_file
+from datasets.importers.table import PARTS
+from optimize_site.kernel.commands import NounCommand, arg, verb
+from optimize_site.kernel.errors import InvalidInput
+
+
+class ImportVerbs(NounCommand):
+    """Turning files of other tools into rows."""
+
+    @verb("import", arg("file", help="JSON lines, a JSON array, CSV, Parquet, or a Hugging Face dataset's folder"),
+          arg("--as", dest="kind", default="", choices=["", *KINDS], metavar="KIND",
+              help=f"{', '.join(KINDS)}; told from the records where it is left out"),
+          arg("--out", required=True, metavar="FILE", help="the file of rows to write"),
+          arg("--map", action="append", default=[], metavar="PART=COLUMN",
+              help=f"which column is what, once a part: {', '.join(PARTS)}; a text such as \"{{title}}: {{body}}\" "
+                   "joins columns"),
+          arg("--keep", action="append", default=[], metavar="COLUMN", help="a column to keep beside the messages"),
+          arg("--split", default="", help="which split of a folder"),
+          arg("--skip-refused", action="store_true", help="leave out records that give no row"))
+    def import_rows(self, file: str, kind: str, out: str, map: list[str], keep: list[str], split: str,
+                    skip_refused: bool) -> None:
+        """Write the records of another tool's file as rows, and report what was changed, left out or refused."""
+        target = Path(out)
+        if target.exists() and not self.options.force:
+            raise InvalidInput(f"{target} is there already.", code="file_exists", hint="Pass --force to replace it.")
+        if not Path(file).exists():
+            raise InvalidInput(f"{file} is no file and no folder.", code="unreadable_file")
+        report = import_file(Path(file), target, kind=kind, mapping=parse_mapping(map), keep=keep, split=split,
+                             skip_refused=skip_refused)
+        self.show(report.document() | {"out": out}, text=self._imported)
+
+    def _imported(self, report: dict[str, Any]) -> None:
+        self.facts([("Read as", report["kind"]), ("Format", report["format"]), ("Records", report["records"]),
+                    ("Rows written", report["written"]), ("Refused", report["refused"] or None)], title=report["out"])
+        for item in report["changed"]:
+            self.facts([("Changed", f"{item['message']} ({_where(item)})")])
+        for item in report["dropped"]:
+            self.facts([("Left out", f"the field {item['field']} ({_where(item)})")])
+
+
+def parse_mapping(stated: list[str]) -> dict[str, str]:
+    """`PART=COLUMN` texts as a mapping. Raises InvalidInput."""
+    mapping: dict[str, str] = {}
+    for text in stated:
+        part, equals, column = text.partition("=")
+        if part not in PARTS or not equals or not column:
+            raise InvalidInput(f"--map {text} does not say which column is what.", code="invalid_mapping",
+                               hint=f"Write PART=COLUMN; a part is {', '.join(PARTS)}.")
+        mapping[part] = column
+    return mapping
+
+
+def _where(item: dict[str, Any]) -> str:
+    return f"{item['count']}; record {', '.join(map(str, item['records']))}"
