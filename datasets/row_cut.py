@@ -27,7 +27,10 @@ class _Cut:
             return self._string(value)
         if isinstance(value, list):
             return self._list(value)
-        return self._object(value) if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            return self._object(value)
+        self.left -= len(str(value))
+        return value
 
     def _string(self, text: str) -> str:
         room = max(0, min(self.longest, self.left))

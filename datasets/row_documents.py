@@ -55,6 +55,17 @@ def _stretches(mask: list[int]) -> Iterator[list[int]]:
             start = None
 
 
+def id_pieces(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ids of a token row in pieces, each `{"text", "isTrained"}`."""
+    pieces, ids, done = [], row["ids"], 0
+    for start, end in [*row["trained"], [len(ids), len(ids)]]:
+        for part, is_trained in ((ids[done:start], False), (ids[start:end], True)):
+            if part:
+                pieces.append({"text": " ".join(map(str, part)), "isTrained": is_trained})
+        done = end
+    return pieces
+
+
 def messages_of(row: Row) -> Iterator[Row]:
     """Every message of a chat row or a pair, answers too."""
     yield from row.get("messages") or row.get("prompt") or []

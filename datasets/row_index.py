@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from datasets.lines import BYTE_ORDER_MARK
+from datasets.lines import bare
 
 MAGIC = b"rows-1\0\0"
 HEADER = struct.Struct("<8sQQ")  # magic, rows, marks
@@ -113,7 +113,7 @@ def _write(source: BinaryIO, out: BinaryIO) -> None:
     for lines, line in enumerate(source):
         if offset - marks[-1][2] >= MARK_BYTES:
             marks.append((rows, lines, offset))
-        row = bare(line, is_first=not lines)
+        row = bare(line.removesuffix(b"\n"), is_first=not lines)
         if not is_blank(row):
             sums.append(checksum(row))
             rows += 1
@@ -132,19 +132,13 @@ def read_rows(file: Path, start: Place) -> Iterator[FileRow]:
         source.seek(start.offset)
         number = start.row
         for line, data in enumerate(source, start.line):
-            row = bare(data, is_first=line == 0)
+            row = bare(data.removesuffix(b"\n"), is_first=line == 0)
             if not is_blank(row):
                 yield FileRow(number, line + 1, row)
                 number += 1
 
 
 BEGINNING = Place(0, 0, 0)
-
-
-def bare(line: bytes, *, is_first: bool) -> bytes:
-    """A line without its LF, one CR before it, or the file's byte order mark."""
-    text = line.removeprefix(BYTE_ORDER_MARK) if is_first else line
-    return text.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def is_blank(line: bytes) -> bool:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from datasets.row_documents import messages_of
+from datasets.row_documents import id_pieces, messages_of
 from datasets.showing import size
 from optimize_site.kernel.commands import NounCommand, plain
 
@@ -41,7 +41,7 @@ def _title(row: dict[str, Any]) -> Iterator[str]:
 
 def _lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if "ids" in row:
-        yield ("text", _marked(row["text"], "")) if "text" in row else ("ids", _marked(_id_pieces(row), " "))
+        yield ("text", _marked(row["text"], "")) if "text" in row else ("ids", _marked(id_pieces(row), " "))
     elif "item" in row:
         yield "item", _clipped(json.dumps(row["item"], ensure_ascii=False))
     elif "prompt" in row:
@@ -49,16 +49,6 @@ def _lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from ((name, spoken(row[name])) for name in ("chosen", "rejected") if isinstance(row[name], dict))
     else:
         yield from ((message.get("role", ""), spoken(message)) for message in messages_of(row))
-
-
-def _id_pieces(row: dict[str, Any]) -> list[dict[str, Any]]:
-    pieces, ids, done = [], row["ids"], 0
-    for start, end in [*row["trained"], [len(ids), len(ids)]]:
-        for part, is_trained in ((ids[done:start], False), (ids[start:end], True)):
-            if part:
-                pieces.append({"text": " ".join(map(str, part)), "isTrained": is_trained})
-        done = end
-    return pieces
 
 
 def _marked(pieces: list[dict[str, Any]], between: str) -> str:

@@ -2,13 +2,15 @@
 
 from django.urls import path
 
-from datasets import views
+from datasets.views import changes, detail, lists
 
 app_name = "datasets"
 urlpatterns = [
-    path("datasets", views.dataset_list, name="list"),
-    path("datasets/upload", views.upload, name="upload"),
-    path("datasets-version/<str:version_id>", views.version_page, name="version"),
-    path("datasets/<str:namespace>/<str:name>", views.detail, name="detail"),
-    path("datasets/<str:namespace>/<str:name>/alias", views.set_alias, name="alias"),
+    path("datasets", lists.dataset_list, name="list"),
+    path("datasets/upload", lists.upload, name="upload"),
+    path("datasets-version/<str:version_id>", lists.version_page, name="version"),
+    path("datasets/<str:namespace>/<str:name>", detail.detail, name="detail"),
+    path("datasets/<str:namespace>/<str:name>/alias", changes.set_alias, name="alias"),
+    path("datasets/<str:namespace>/<str:name>/alias/remove", changes.remove_alias, name="alias-remove"),
+    path("datasets/<str:namespace>/<str:name>/note", changes.annotate, name="note"),
 ]

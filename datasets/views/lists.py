@@ -1,0 +1,56 @@
+"""The list of datasets, and the upload of a file."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from datasets import queries
+from datasets.forms import read_upload
+from datasets.operations import register_dataset
+from datasets.views.addresses import address_of
+from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.conf import setting
+from optimize_site.kernel.errors import OperationError
+from optimize_site.kernel.htmx import HtmxRequest
+from optimize_site.kernel.listing import listed
+from optimize_site.kernel.refusals import go
+from registry.queries import resolve_version
+
+
+@require_GET
+def dataset_list(request: HtmxRequest) -> HttpResponse:
+    """Every named dataset."""
+    return render(request, "datasets/list.html", listed(request, queries.list_datasets()))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def upload(request: HtmxRequest) -> HttpResponse:
+    """Register a file of chat rows; a refusal stands beside the form, line by line."""
+    context: dict[str, Any] = {"reference": request.GET.get("reference", ""), "limit": _limit(),
+                               "alias": "", "description": ""}
+    if request.method != "POST":
+        return render(request, "datasets/upload.html", context)
+    context |= {name: request.POST.get(name, "") for name in ("reference", "alias", "description")}
+    try:
+        form = read_upload(request)
+        done = register_dataset(form.reference, form.file.chunks(), actor=actor_of(request), alias=form.alias,
+                                description=form.description, length=form.file.size)
+    except OperationError as error:
+        template = "datasets/upload.html#form" if request.htmx else "datasets/upload.html"
+        return render(request, template, context | {"error": error}, status=error.status)
+    words = "is registered" if done.is_new else "held these examples already; nothing was added"
+    messages.success(request, f"{done.version.reference} {words}.", extra_tags="good")
+    return go(request, address_of(done.version))
+
+
+def _limit() -> int:
+    return int(setting("trainer.datasets.max-bytes"))
+
+
+@require_GET
+def version_page(request: HtmxRequest, version_id: str) -> HttpResponse:
+    """From a version's ID, hash or reference to its page."""
+    return redirect(address_of(resolve_version(queries.KIND, version_id)))
