@@ -65,7 +65,7 @@ def tokens_of_pair(
     Where a tokenizer joins the end of the prompt with the beginning of an answer, the joined token is the answer's.
     """
     prompt = check.template.render(chosen[:-1], tools, to_answer=True)
-    texts = [_after_prompt(name, prompt, row, tools, check) for name, row in _named(chosen, rejected)]
+    texts = [after_prompt(name, prompt, row, tools, check) for name, row in _named(chosen, rejected)]
     (start, one, other), _ = check.template.tokenize([prompt, *texts])
     shared = min(_shared(start, one), _shared(start, other))
     return Pair(place, one[:shared], one[shared:], other[shared:])
@@ -75,10 +75,11 @@ def _named(chosen: list[dict[str, Any]], rejected: list[dict[str, Any]]) -> list
     return [("chosen", chosen), ("rejected", rejected)]
 
 
-def _after_prompt(
+def after_prompt(
     name: str, prompt: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, check: TemplateCheck
 ) -> str:
-    """The conversation with that answer; it must begin with the prompt, or the answer's tokens could not be told."""
+    """The conversation with that answer, as text; it must begin with the rendered `prompt`, or the answer's tokens
+    could not be told. Raises NotRendered."""
     text = check.render(messages, tools)
     if not text.startswith(prompt):
         reason = f"the chat template does not render the {name} answer after the prompt it renders alone"

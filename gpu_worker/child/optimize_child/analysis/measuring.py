@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from optimize_child.analysis.conversations import CHAT, Message, Row, RowRefused, question, row_of, said
+from optimize_child.analysis.conversations import CHAT, Row, RowRefused, question, row_of, said
 from optimize_child.analysis.counting import Counted, Marked, counter_for
 from optimize_child.analysis.findings import Findings
 from optimize_child.analysis.fingerprints import digest, fingerprints, words_of
@@ -15,7 +15,8 @@ from optimize_child.analysis.joins import Joins
 from optimize_child.analysis.languages import SIGNS_READ, language_of
 from optimize_child.analysis.partials import Partial
 from optimize_child.analysis.placing import POLICIES, Placer
-from optimize_child.masks import MaskRefused
+from optimize_child.masks import MaskRefused, Span
+from optimize_child.preference import after_prompt
 from optimize_child.rows import ANSWERS, LineRefused, read_row
 from optimize_child.template import ChatTemplate, TemplateRefused
 from optimize_child.template_check import NotRendered, TemplateCheck, TemplateProblem
@@ -48,6 +49,7 @@ class Measurer:
     """Measures stretches of one dataset under one tokenizer and template; what it learns of them is kept between."""
 
     def __init__(self, template: ChatTemplate, format_: str, images: ImageCounter | None = None) -> None:
+        self._template = template
         self._format = format_
         self._images = images
         self._check = TemplateCheck(template)
@@ -92,16 +94,31 @@ class Measurer:
         try:
             if row.images:
                 return Held(row, [], self._image_counter().count(row.source))
-            return Held(row, [self._mark(messages, row) for messages in row.conversations])
+            return Held(row, self._marked(row))
         except NotRendered as error:
             found.problem(self._as_told(error.problem))
         except (MaskRefused, TemplateRefused) as error:
             found.problem(TemplateProblem("refused", "row", str(error), None))
         return Held(row, [], NOTHING)
 
-    def _mark(self, messages: list[Message], row: Row) -> Marked:
-        text = self._check.render(messages, row.tools)
-        return Marked(text, self._placer.spans(messages, row.tools, text))
+    def _marked(self, row: Row) -> list[Marked]:
+        """The row's conversations as text, with what is trained of them: of a pair, all that follows its prompt."""
+        if self._format == CHAT:
+            text = self._check.render(row.conversations[0], row.tools)
+            return [Marked(text, self._placer.spans(row.conversations[0], row.tools, text))]
+        prompt = self._prompt(row)
+        texts = [
+            after_prompt(name, prompt, messages, row.tools, self._check)
+            for name, messages in zip(ANSWERS, row.conversations, strict=True)
+        ]
+        return [Marked(text, ([Span(len(prompt), len(text))],) * len(POLICIES)) for text in texts]
+
+    def _prompt(self, row: Row) -> str:
+        try:
+            return self._template.render(row.conversations[0][:-1], row.tools, to_answer=True)
+        except TemplateRefused as error:
+            reason = f"the chat template refuses the prompt: {error}"
+            raise NotRendered(TemplateProblem("refused", "prompt", reason, None)) from error
 
     def _image_counter(self) -> ImageCounter:
         if self._images is None:
