@@ -1,4 +1,4 @@
-"""Starting a job: from the prepared process when one is ready, else plainly; and telling whether one still runs.
+"""Starting a job: from the prepared process when one is ready, else plainly.
 
 A job never depends on the worker that started it: it lives in its own session, and everything passes through the
 attempt's folder.
@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from gpu_worker.processes import Identity, start_time
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHILD_ROOT = REPOSITORY / "gpu_worker" / "child"
@@ -67,30 +69,6 @@ def zygote_folder(attempt_dir: Path) -> Path:
     return attempt_dir.parent.parent / "run"
 
 
-def is_running(pid: int, started: int | None) -> bool:
-    """Whether exactly this process still runs: the number alone may meanwhile belong to another one."""
-    _reap()
-    fields = _stat(pid)
-    if fields is None or fields[0] in "ZX":
-        return False
-    return started is None or int(fields[19]) == started
-
-
-def process_started(pid: int) -> int | None:
-    """When the kernel started a process, in clock ticks since boot; None when it is gone."""
-    fields = _stat(pid)
-    return None if fields is None else int(fields[19])
-
-
-def read_processes(attempt_dir: Path) -> dict[str, dict[str, int]]:
-    """What pid.json says: `shepherd` and `job`, each `{pid, started}`; empty until the shepherd has written it."""
-    try:
-        body: dict[str, dict[str, int]] = json.loads((attempt_dir / "pid.json").read_bytes())
-    except (FileNotFoundError, json.JSONDecodeError):
-        return {}
-    return body
-
-
 def start_zygote(folder: Path) -> None:
     """Begin a prepared process unless one is alive or another worker is beginning one. It takes seconds to be ready."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -107,16 +85,18 @@ def start_zygote(folder: Path) -> None:
             start_new_session=True,
         )
     _children.append(process)
-    (folder / CLAIM_NAME).write_text(f"{process.pid} {process_started(process.pid)}")
+    (folder / CLAIM_NAME).write_text(f"{process.pid} {start_time(process.pid)}")
 
 
-def zygote_process(folder: Path) -> tuple[int, int] | None:
-    """The prepared process, ready or still importing: its pid and start; None where none runs."""
+def zygote_process(folder: Path) -> Identity | None:
+    """The prepared process, ready or still importing; None where none runs."""
     try:
         pid, started = (int(word) for word in (folder / CLAIM_NAME).read_text().split())
     except (FileNotFoundError, ValueError):
         return None
-    return (pid, started) if is_running(pid, started) else None
+    _reap()
+    found = Identity(pid, started)
+    return found if found.is_alive() else None
 
 
 def retire_zygote(folder: Path) -> None:
@@ -166,6 +146,7 @@ _SINGLE_THREADED = {
 
 
 def _start_plainly(attempt_dir: Path, variables: Mapping[str, str]) -> int:
+    _reap()
     process = subprocess.Popen(
         [str(job_python()), "-P", "-m", "optimize_child.shepherd", str(attempt_dir)],
         env={**os.environ, **variables},
@@ -181,14 +162,6 @@ def _start_plainly(attempt_dir: Path, variables: Mapping[str, str]) -> int:
 
 def _reap() -> None:
     _children[:] = [child for child in _children if child.poll() is None]
-
-
-def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the command name, which may itself hold spaces."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
 
 
 def _ask(folder: Path, request: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""Job processes by pid and start time, so that a reused pid is never mistaken for a job."""
+"""Processes by pid and start time, so that a reused pid is never mistaken for ours; and those of an attempt."""
 
+import contextlib
 import json
 import os
 import signal
@@ -11,15 +12,43 @@ TERM_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Process:
-    """A process of this node; `started` is its start time in clock ticks since boot (field 22 of its stat)."""
+class Identity:
+    """One process of this node; `started` is its start time in clock ticks since boot (field 22 of its stat)."""
 
     pid: int
     started: int
 
+    @classmethod
+    def of(cls, pid: int) -> "Identity | None":
+        """The process that has this pid now, or None."""
+        started = start_time(pid)
+        return None if started is None else cls(pid, started)
+
     def is_alive(self) -> bool:
         """Whether this very process still runs; a zombie does not."""
         return start_time(self.pid) == self.started
+
+    def send(self, number: int) -> None:
+        """Signal the process; nothing happens where it is gone."""
+        if self.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the process to be gone; False where it outlived the wait."""
+        deadline = time.monotonic() + seconds
+        while self.is_alive():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def end(self, first: int = signal.SIGTERM, seconds: float = TERM_SECONDS) -> None:
+        """Ask the process to stop, and kill it where it does not."""
+        self.send(first)
+        if not self.wait(seconds):
+            self.send(signal.SIGKILL)
+            self.wait(TERM_SECONDS)
 
 
 def start_time(pid: int) -> int | None:
@@ -31,13 +60,13 @@ def start_time(pid: int) -> int | None:
     return None if after_name[0] in {"Z", "X"} else int(after_name[19])
 
 
-def recorded(folder: Path) -> list[Process]:
+def recorded(folder: Path) -> list[Identity]:
     """The shepherd and the job, as far as the attempt's `pid.json` knows them."""
     try:
         found = json.loads((folder / "pid.json").read_text())
     except (OSError, ValueError):
         return []
-    return [Process(int(entry["pid"]), int(entry["started"])) for entry in
+    return [Identity(int(entry["pid"]), int(entry["started"])) for entry in
             (found.get("shepherd"), found.get("job")) if entry]
 
 
@@ -47,19 +76,10 @@ def any_alive(folder: Path) -> bool:
 
 
 def end(folder: Path) -> None:
-    """TERM, wait, KILL, wait: returns once nothing of the attempt runs."""
-    for sign, patience in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, TERM_SECONDS)):
-        _signal(folder, sign)
-        deadline = time.monotonic() + patience
+    """TERM, wait, KILL, wait: returns once nothing of the attempt runs. The job before its shepherd."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in reversed(recorded(folder)):
+            process.send(number)
+        deadline = time.monotonic() + TERM_SECONDS
         while any_alive(folder) and time.monotonic() < deadline:
             time.sleep(0.05)
-
-
-def _signal(folder: Path, sign: signal.Signals) -> None:
-    for process in reversed(recorded(folder)):
-        if not process.is_alive():
-            continue
-        try:
-            os.kill(process.pid, sign)
-        except ProcessLookupError:
-            continue

@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import select
 import subprocess
 import time
 from pathlib import Path
@@ -14,11 +15,11 @@ from optimize_site.appliance.processes import adopt_orphans, dies_with_parent
 from optimize_site.appliance.python import environment, module
 from optimize_site.appliance.service import Service
 
-BIRTH_SECONDS = 60
+BIRTH_SECONDS, REBIRTH_SECONDS = 60, 5
 
 
 class Nursery:
-    """A process that loads the server's code while the database starts, and then forks the workers."""
+    """A process that loads the server's code while the database starts, and then forks workers whenever one is due."""
 
     def __init__(self, places: Places) -> None:
         log = open_log(places.logs / "setup.log")
@@ -28,9 +29,12 @@ class Nursery:
             preexec_fn=dies_with_parent(9),
         )  # fmt: skip
         os.close(log)
+        if self._process.stdin is None or self._process.stdout is None:
+            raise AssertionError("both were asked for")
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self._deadline = math.inf
 
-    def order(self, services: list[Service], logs: Path) -> None:
+    def order(self, services: list[Service], logs: Path, *, within: float = BIRTH_SECONDS) -> None:
         """Tell which workers are wanted. From here until `born` the supervisor takes on orphans."""
         wanted = [
             {
@@ -42,25 +46,35 @@ class Nursery:
             for service in services
         ]
         adopt_orphans(True)
-        self._deadline = time.monotonic() + BIRTH_SECONDS
-        stdin = self._process.stdin
+        self._deadline = time.monotonic() + within
         with contextlib.suppress(BrokenPipeError):
-            if stdin:
-                stdin.write(json.dumps(wanted).encode() + b"\n")
-                stdin.close()
+            self._stdin.write(json.dumps(wanted).encode() + b"\n")
+            self._stdin.flush()
 
     def is_done(self) -> bool:
-        """Whether it ended; one that hangs is ended, and then gave no worker."""
+        """Whether it answered or ended; one that hangs is ended, and then gave no worker."""
         if time.monotonic() > self._deadline:
             self._process.kill()
             self._process.wait()
-        return self._process.poll() is not None
+        return bool(select.select([self._stdout], [], [], 0)[0])  # at its end it can be read too
 
     def born(self) -> dict[str, int]:
         """The pids of the workers by name; none where the nursery failed, which its log in setup.log explains."""
         adopt_orphans(False)
-        stdout = self._process.stdout
-        if self._process.returncode or stdout is None:
-            return {}
-        pids: dict[str, int] = json.loads(stdout.read())
+        self._deadline = math.inf
+        pids: dict[str, int] = json.loads(self._stdout.readline() or b"{}")
         return pids
+
+    def bear(self, service: Service, logs: Path) -> int | None:
+        """Fork one worker again; its pid, or None where the nursery is gone or does not answer in time."""
+        if self._process.poll() is not None:
+            return None
+        self.order([service], logs, within=REBIRTH_SECONDS)
+        while not self.is_done():
+            time.sleep(0.005)
+        return self.born().get(service.name)
+
+    def end(self) -> None:
+        """No more workers are wanted."""
+        self._process.kill()
+        self._process.wait()

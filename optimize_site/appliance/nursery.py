@@ -1,8 +1,9 @@
 """The nursery: loads the server's code once and forks every worker from it, so that they share its memory.
 
-The supervisor starts it early, then writes the list of workers to its standard input. Each worker is forked twice, so
-that it becomes a child of the supervisor (the nearest subreaper), which watches it like any other; the nursery prints
-their pids and ends. A worker that ends later is started again as a program of its own.
+The supervisor starts it early, then writes lists of workers to its standard input, one a line: all of them at first,
+and later each that ended. A worker is forked twice, so that it becomes a child of the supervisor (the nearest
+subreaper), which watches it like any other; the nursery answers each list with a line of pids. It stays as long as the
+supervisor, and costs little, because nearly all its memory is shared with the workers.
 """
 
 import gc
@@ -31,13 +32,12 @@ USED_BY_ALL = (
 
 
 def main() -> None:
-    """Load, wait for the list, fork."""
+    """Load, then fork what each line asks for, until there are no more."""
     supervisor = os.getppid()
     dies_with_this_parent(signal.SIGKILL)
     _load()
-    wanted = json.loads(sys.stdin.readline() or "[]")
-    pids = {worker["name"]: _bear(worker, supervisor) for worker in wanted}
-    print(json.dumps(pids))
+    for line in iter(sys.stdin.readline, ""):
+        print(json.dumps({worker["name"]: _bear(worker, supervisor) for worker in json.loads(line)}), flush=True)
 
 
 def _load() -> None:

@@ -14,7 +14,7 @@ class Service:
 
     `is_ready(pid)` must answer quickly. `before_start` runs before each start. `death_signal` is what the process gets
     when the supervisor itself is killed. `worker_arguments`, where there are any, are those of a Celery worker, which
-    may be forked from the nursery instead of being started as a program.
+    is forked from the nursery where that can be done, instead of being started as a program.
     """
 
     name: str

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpu_worker.launch import zygote_process
+from gpu_worker.processes import Identity, start_time
 from optimize_site.appliance.adoption import Nursery
 from optimize_site.appliance.console import Console
 from optimize_site.appliance.documents import read_document, write_document
 from optimize_site.appliance.errors import ApplianceError
 from optimize_site.appliance.logs import rotate
 from optimize_site.appliance.places import Places
-from optimize_site.appliance.processes import Identity, start_time
 from optimize_site.appliance.roster import DEVICE_PREFIX
 from optimize_site.appliance.service import Service
 from optimize_site.appliance.steps import Step
@@ -45,6 +45,7 @@ class Supervisor:
         self._rotated_at = time.monotonic()
         self._since = time.time()
         self._wake = -1
+        self._nursery: Nursery | None = None
         self.phase = "starting"
         self.web_url = ""
 
@@ -72,8 +73,9 @@ class Supervisor:
         self._units.extend(Unit(service, self._places.logs) for service in services)
 
     def adopt(self, nursery: Nursery, services: list[Service]) -> None:
-        """Start workers by having them forked; where that fails they are started as programs."""
-        units = [Unit(service, self._places.logs) for service in services]
+        """Start workers by having them forked, now and whenever one ended; where that fails they start as programs."""
+        units = [Unit(service, self._places.logs, nursery.bear) for service in services]
+        self._nursery = nursery
         for service in services:
             service.before_start()
         nursery.order(services, self._places.logs)
@@ -163,6 +165,8 @@ class Supervisor:
         if any(unit.is_running() for unit in workers):
             self._console.say("Stopping; running jobs save first (a second signal leaves them to be adopted).")
         self._stop(workers)
+        if self._nursery:
+            self._nursery.end()
         self._end_prepared()
         servers = [unit for unit in self._units if unit.service.name in SERVERS]
         self._stop([unit for unit in self._units if unit not in workers and unit not in servers])
@@ -174,7 +178,7 @@ class Supervisor:
     def _end_prepared(self) -> None:
         """The process that the workers fork jobs from would wait for the next job; the jobs themselves go on."""
         if found := zygote_process(self._places.run):
-            Identity(*found).end(seconds=5)
+            found.end(seconds=5)
 
     def _stop(self, units: list[Unit]) -> None:
         requests = self._requests

@@ -5,14 +5,15 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from gpu_worker.processes import Identity
 from optimize_site.appliance.backoff import Backoff
 from optimize_site.appliance.errors import ApplianceError
 from optimize_site.appliance.logs import last_lines, open_log
-from optimize_site.appliance.processes import Adopted, Identity, dies_with_parent
+from optimize_site.appliance.processes import Adopted, dies_with_parent
 from optimize_site.appliance.service import Service
 
 State = Literal["waiting", "starting", "ready", "failing", "stopping", "stopped"]
@@ -29,10 +30,14 @@ def spawn(service: Service, log: int, extra: Sequence[str] = ()) -> subprocess.P
 
 
 class Unit:
-    """A service and what became of it. `tick` must be called often; it never blocks for long."""
+    """A service and what became of it. `tick` must be called often; it never blocks for long.
 
-    def __init__(self, service: Service, logs: Path) -> None:
+    `bear`, where it is given, forks the service's process; where it gives no pid the service starts as a program.
+    """
+
+    def __init__(self, service: Service, logs: Path, bear: Callable[[Service, Path], int | None] | None = None) -> None:
         self.service = service
+        self._logs, self._bear = logs, bear
         self.log = logs / f"{service.log_name}.log"
         self.state: State = "waiting"
         self.backoff = Backoff()
@@ -98,7 +103,8 @@ class Unit:
         descriptor = open_log(self.log)
         try:
             self.service.before_start()
-            self._process = spawn(self.service, descriptor)
+            pid = self._bear(self.service, self._logs) if self._bear else None
+            self._process = Adopted(pid) if pid else spawn(self.service, descriptor)
         except (OSError, ApplianceError, subprocess.SubprocessError) as error:
             os.write(descriptor, f"{error}\n".encode())
             self._plan_restart(f"could not be started: {error}", now)

@@ -225,9 +225,9 @@ def test_a_job_that_could_not_be_started_is_a_failure_with_the_reason(kind, devi
 
 
 def test_a_reused_pid_is_not_taken_for_the_job(tmp_path):
-    me = processes.Process(os.getpid(), processes.start_time(os.getpid()))
+    me = processes.Identity.of(os.getpid())
     assert me.is_alive()
-    assert not processes.Process(os.getpid(), me.started + 1).is_alive()
+    assert not processes.Identity(os.getpid(), me.started + 1).is_alive()
 
 
 def test_a_job_that_ignores_being_asked_is_killed(tmp_path):

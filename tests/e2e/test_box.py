@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from gpu_worker.launch import start_zygote, zygote_process
+from gpu_worker.processes import Identity
 from optimize_site.appliance.places import CHECKOUT
-from optimize_site.appliance.processes import Identity
 from tests.e2e.conftest import Box, wait_until
 
 SERVICES = ["postgres", "valkey", "web", "control", "device/cpu/0", "device/cpu/1", "device/host/0", "device/host/1"]
@@ -93,8 +93,9 @@ def test_a_killed_supervisor_leaves_no_service_and_the_next_up_works(box: Box) -
 def test_down_stops_everything_and_says_so_when_there_is_nothing_to_stop(box: Box) -> None:
     everything = [box.process(name) for name in ["supervisor", *SERVICES]]
     start_zygote(box.home / "run")
-    everything.append(Identity(*zygote_process(box.home / "run") or (0, 0)))
-    assert everything[-1].is_alive()
+    prepared = zygote_process(box.home / "run")
+    assert prepared is not None and prepared.is_alive()
+    everything.append(prepared)
     box.down()
     assert not any(process.is_alive() for process in everything)
     assert json.loads(box.run("status", "-o", "json").stdout)["state"] == "down"

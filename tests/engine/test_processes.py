@@ -16,22 +16,14 @@ from conftest import CHILD_ROOT
 REPOSITORY = CHILD_ROOT.parents[1]
 sys.path.append(str(REPOSITORY))
 
-
-def launcher():
-    """The server's launcher, which needs nothing of the server's environment."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("launch", REPOSITORY / "gpu_worker" / "launch.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+# The server's launcher needs nothing of the server's environment.
+from gpu_worker import launch, processes  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """A state folder with a prepared process that is ready."""
     home = tmp_path_factory.mktemp("home")
-    launch = launcher()
     launch.start_zygote(home / "run")
     try:
         jobs.wait_for(lambda: launch.zygote_ready(home / "run"), seconds=240)
@@ -62,7 +54,6 @@ def ended(attempt: Path) -> dict:
 
 
 def test_a_prepared_job_is_the_plain_job_to_the_last_bit(home, attempt, plan, tmp_path):
-    launch = launcher()
     jobs.prepare(attempt, plan)
     launch.start_job(attempt, env={})
     assert ended(attempt)["code"] == 0
@@ -81,7 +72,6 @@ def test_a_prepared_job_is_the_plain_job_to_the_last_bit(home, attempt, plan, tm
 
 @pytest.mark.parametrize("moment", ["started", "tokenising", "metrics", "snapshot", "saving"])
 def test_a_job_killed_at_any_moment_is_made_good_by_the_next_attempt(home, attempt, plan, moment, tmp_path):
-    launch = launcher()
     jobs.prepare(attempt, plan)
     launch.start_job(attempt, env={})
     log = attempt / "events.jsonl"
@@ -97,30 +87,28 @@ def test_a_job_killed_at_any_moment_is_made_good_by_the_next_attempt(home, attem
 
 def test_a_failed_job_leaves_its_reason_its_code_and_its_log(home, attempt, plan):
     jobs.prepare(attempt, {**plan, "base_model": {**plan["base_model"], "folder": "/nowhere"}})
-    launcher().start_job(attempt, env={})
+    launch.start_job(attempt, env={})
     assert ended(attempt)["code"] == 1
     assert jobs.failure(attempt)["code"] == "base_model_missing"
     assert "Traceback" in (attempt / "stderr.log").read_text()
 
 
 def test_both_processes_are_recorded_with_their_start_times(home, attempt, plan):
-    launch = launcher()
     jobs.prepare(attempt, plan)
     pid = launch.start_job(attempt, env={})
-    processes = jobs.wait_for(lambda: launch.read_processes(attempt))
-    assert processes["shepherd"]["pid"] == pid
-    assert processes["job"]["pid"] != pid
+    shepherd, job = jobs.wait_for(lambda: processes.recorded(attempt))
+    assert shepherd.pid == pid
+    assert job.pid != pid
     ended(attempt)
-    job = processes["job"]
-    jobs.wait_for(lambda: not launch.is_running(job["pid"], job["started"]))
-    assert not launch.is_running(os.getpid(), 1)
-    assert launch.is_running(os.getpid(), launch.process_started(os.getpid()))
+    jobs.wait_for(lambda: not job.is_alive())
+    assert not processes.Identity(os.getpid(), 1).is_alive()
+    assert processes.Identity.of(os.getpid()).is_alive()
 
 
 def test_a_job_that_never_speaks_is_killed_and_started_plainly(home, attempt, plan):
     jobs.prepare(attempt, plan)
     # No job speaks within a microsecond, so this one counts as hung.
-    launcher().start_job(attempt, env={"OPTIMIZE_FIRST_EVENT_SECONDS": "0.000001"})
+    launch.start_job(attempt, env={"OPTIMIZE_FIRST_EVENT_SECONDS": "0.000001"})
     ended(attempt)
     assert tiny.events_of(attempt, "started")[0]["prepared"] is False
     assert tiny.events_of(attempt, "finished")
@@ -131,7 +119,6 @@ def test_the_socket_is_for_its_owner_alone(home):
 
 
 def test_the_prepared_process_survives_a_request_that_makes_no_sense(home):
-    launch = launcher()
     for nonsense in ({"attempt_dir": "/nowhere/at/all"}, {"attempt_dir": 7}, [1, 2]):
         assert "error" in launch._ask(home / "run", nonsense)
     assert launch.ask_zygote(home / "run", {"attempt_dir": "/nowhere/at/all"}) is None
@@ -139,11 +126,10 @@ def test_the_prepared_process_survives_a_request_that_makes_no_sense(home):
 
 
 def test_the_prepared_process_runs_no_thread_that_a_fork_would_lose(home):
-    assert launcher()._ask(home / "run", {"hello": True})["threads"] == 1
+    assert launch._ask(home / "run", {"hello": True})["threads"] == 1
 
 
 def test_a_prepared_process_of_older_code_is_retired(tmp_path, monkeypatch):
-    launch = launcher()
     asked = []
     monkeypatch.setattr(launch, "_ask", lambda folder, request: asked.append(request) or {"version": "older"})
     assert not launch.zygote_ready(tmp_path)

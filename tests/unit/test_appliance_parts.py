@@ -6,10 +6,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gpu_worker.processes import Identity
 from optimize_site.appliance import binaries, logs, outside, postgres_user, steps
 from optimize_site.appliance.backoff import Backoff
 from optimize_site.appliance.documents import read_document, write_document
@@ -17,9 +19,10 @@ from optimize_site.appliance.errors import AlreadyUp, ApplianceError
 from optimize_site.appliance.listener import Address, listen
 from optimize_site.appliance.lock import HomeLock, supervisor_of
 from optimize_site.appliance.places import CHECKOUT, LONGEST_SOCKET_NAME, LONGEST_SOCKET_PATH, Places
-from optimize_site.appliance.processes import Identity
 from optimize_site.appliance.service import Service
 from optimize_site.appliance.unit import Unit
+
+Bear = Callable[[Service, Path], int | None]
 
 
 @pytest.fixture
@@ -209,8 +212,8 @@ def test_static_files_are_collected_again_when_one_of_them_changes(tmp_path: Pat
     assert steps.static_digest(tmp_path) != before
 
 
-def watched(folder: Path, *command: str, ready: bool = True) -> Unit:
-    unit = Unit(Service("it", list(command), lambda _: ready, cwd=folder, ready_seconds=0.3), folder)
+def watched(folder: Path, *command: str, ready: bool = True, bear: Bear | None = None) -> Unit:
+    unit = Unit(Service("it", list(command), lambda _: ready, cwd=folder, ready_seconds=0.3), folder, bear)
     unit.backoff.delay = lambda: 0.0  # type: ignore[method-assign]
     return unit
 
@@ -229,6 +232,19 @@ def test_a_service_that_ends_is_started_again_and_its_last_words_are_kept(tmp_pa
     assert unit.last_error == "ended with status 3"
     assert unit.restarts == 3
     assert "out of paper" in unit.tail()
+
+
+def test_a_worker_that_ends_is_forked_again_and_starts_as_a_program_where_that_fails(tmp_path: Path) -> None:
+    pids = [os.posix_spawn("/bin/sleep", ["sleep", "60"], {}), None]
+    unit = watched(tmp_path, "sleep", "60", bear=lambda service, logs: pids.pop(0) if logs == tmp_path else None)
+    forked = pids[0]
+    tick_until(unit, "ready")
+    assert unit.document()["pid"] == forked
+    os.kill(forked or 0, signal.SIGKILL)
+    tick_until(unit, "waiting")
+    tick_until(unit, "ready")
+    assert (unit.document()["pid"] != forked, pids) == (True, [])
+    unit.kill()
 
 
 def test_a_program_that_is_missing_is_a_failing_service_not_a_crash(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_worker import launch
+from gpu_worker import launch, processes
 from gpu_worker.engines import events, plans, write_schema
 from optimize_site.kernel.plan_parts import base_model_part, rows_part
 from runs.plan import sft_body
@@ -136,12 +136,12 @@ def test_a_jobs_path_holds_the_job_package_and_nothing_else_of_ours():
     assert [path.name for path in launch.CHILD_ROOT.iterdir() if path.name != "__pycache__"] == ["optimize_child"]
 
 
-def test_a_process_is_running_only_while_its_start_time_is_the_same():
-    started = launch.process_started(os.getpid())
-    assert launch.is_running(os.getpid(), started)
-    assert not launch.is_running(os.getpid(), started - 1)
-    assert launch.process_started(2**22 + 1) is None
+def test_a_process_is_alive_only_while_its_start_time_is_the_same():
+    me = processes.Identity.of(os.getpid())
+    assert me is not None and me.is_alive()
+    assert not processes.Identity(me.pid, me.started - 1).is_alive()
+    assert processes.Identity.of(2**22 + 1) is None
 
 
 def test_an_attempt_that_no_shepherd_took_has_no_processes(tmp_path: Path):
-    assert launch.read_processes(tmp_path) == {}
+    assert processes.recorded(tmp_path) == []
