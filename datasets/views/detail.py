@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 from datasets import queries
 from datasets.models import ExampleSet
-from datasets.views import contents, kin, leaks, reading
+from datasets.views import analyses, contents, kin, leaks, reading
 from optimize_site.kernel.htmx import HtmxRequest
 from registry.models import Version
 from registry.queries import get_artifact, get_version, newest
@@ -17,6 +17,7 @@ from registry.queries import get_artifact, get_version, newest
 Tab = Callable[[HtmxRequest, Version, ExampleSet], dict[str, Any]]
 TABS: dict[str, tuple[str, Tab]] = {
     "rows": ("Rows", reading.rows_tab), "contents": ("What they hold", contents.contents_tab),
+    "lengths": ("Lengths", analyses.lengths_tab),
     "leakage": ("Leakage", leaks.leakage_tab), "versions": ("Versions and names", kin.versions_tab),
     "lineage": ("Lineage and use", kin.lineage_tab)}
 UNITS = {"preference-jsonl-v1": "Pairs", "eval-items-v1": "Items"}
