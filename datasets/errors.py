@@ -1,6 +1,6 @@
 """What can go wrong with data."""
 
-from optimize_site.kernel.errors import InvalidInput, NotFound, OperationError, Refused, TooLarge
+from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, OperationError, Refused, TooLarge
 
 
 class DatasetInvalid(Refused):
@@ -14,6 +14,30 @@ class DatasetTooLarge(TooLarge):
 
 class FormatUnknown(Refused):
     code = "unknown_format"
+
+
+class FormatMismatch(Refused):
+    code = "format_mismatch"
+
+
+class ShardInvalid(Refused):
+    code = "invalid_shards"
+
+
+class ShardMismatch(Refused):
+    code = "shard_mismatch"
+
+
+class UploadUnknown(NotFound):
+    code = "unknown_upload"
+
+
+class UploadClosed(Conflict):
+    code = "upload_closed"
+
+
+class UploadIncomplete(Conflict):
+    code = "upload_incomplete"
 
 
 class SplitImpossible(Refused):

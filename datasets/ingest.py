@@ -1,20 +1,28 @@
-"""Reads a file of chat rows once, in constant memory: checks each line, hashes the examples, counts what they are."""
+"""Reads a file of rows once, in constant memory: checks each line, hashes bytes and rows, counts what they are.
 
-import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+The file lies on disk, and may grow there while it is read: what was written is looked at in stretches, by several
+processes where the machine has cores to spare, and hashed in order beside that.
+"""
 
+import mmap
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from datasets.crew import Crew, crew
 from datasets.errors import DatasetInvalid, DatasetTooLarge
 from datasets.findings import MAX_COMPARED_ROWS, file_findings
-from datasets.formats import RowExaminer
-from datasets.formats.known import ROW_FORMATS, format_of
-from datasets.lines import MAX_LINE_BYTES, Line, LineSplitter
+from datasets.formats import FormatFacts
+from datasets.identity import Identity
+from datasets.stretches import MAX_BAD_LINES, MEBIBYTE, Region, Stretch, file_refused, read_region
 from optimize_site.kernel.errors import Problem
 
-MAX_BAD_LINES = 20
+STRETCH_BYTES = 4 * MEBIBYTE
 HEAD_BYTES = 4
-MEBIBYTE = 1024 * 1024
+CHUNK = MEBIBYTE
 
 # What a file may be instead of text, by its first bytes; and what to do about it.
 OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
@@ -30,122 +38,161 @@ OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
 
 @dataclass(frozen=True)
 class Examined:
-    """What a good file holds."""
+    """What a good file of rows holds, and how its bytes and rows are hashed."""
 
-    content_hash: str
-    num_examples: int
-    num_tool_rows: int | None
-    num_blank_lines: int
+    stretch: Stretch
+    identity: Identity
     size_bytes: int
-    statistics: dict[str, Any]
-    findings: list[dict[str, Any]]
 
+    @property
+    def content_hash(self) -> str:
+        """What identifies the rows, without images."""
+        return self.identity.rows_hash()
 
-@dataclass
-class BadLines:
-    """The bad lines of a file: the first MAX_BAD_LINES whole, the others as a number."""
+    @property
+    def num_examples(self) -> int:
+        """How many rows there are."""
+        return self.stretch.num_rows
 
-    problems: list[Problem] = field(default_factory=list)
-    number: int = 0
-
-    def add(self, line: int, problems: list[Problem]) -> None:
-        self.number += 1
-        if self.number > MAX_BAD_LINES:
-            return
-        for problem in problems:
-            where = f"line {line}: {problem.path}" if problem.path else f"line {line}"
-            self.problems.append(Problem(where, problem.code, problem.message, problem.hint))
+    def facts(self) -> FormatFacts:
+        """What the rows hold."""
+        return facts_of(self.stretch)
 
 
 class Examination:
-    """Takes a body chunk by chunk; `finish` says what it is. Raises DatasetInvalid, DatasetTooLarge."""
+    """Looks at a file that is written while it is looked at: `grow` after each chunk, `end` after the last.
 
-    def __init__(self, max_bytes: int):
-        self.max_bytes = max_bytes
-        self.size_bytes = 0
-        self.num_rows = 0
-        self.num_blank_lines = 0
-        self.bad = BadLines()
-        self._examiner: RowExaminer | None = None
-        self._lines = LineSplitter()
-        self._hash = hashlib.sha256()
+    Raises DatasetInvalid for what is no file of lines as soon as it shows.
+    """
+
+    def __init__(self, path: Path, helpers: Crew, *, compared: int = MAX_COMPARED_ROWS):
+        self.path, self.size_bytes, self.compared = path, 0, compared
+        self._crew, self._hashing, self._hashed = helpers, ThreadPoolExecutor(1), list[Future[None]]()
+        self._whole, self._identity = Stretch(), Identity()
+        self._pending: deque[tuple[Region, Future[Stretch]]] = deque()
         self._head = b""
+        self._start = self._line_end = 0
+        self._first_line = 1
+        self._num_lines = 0
 
-    @property
-    def examiner(self) -> RowExaminer:
-        """The examiner of the format that the first row showed."""
-        if self._examiner is None:
-            raise ValueError("no row was examined")
-        return self._examiner
-
-    def passing(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same chunks, each examined before it is handed on; after the last one the file is known to be good."""
-        for chunk in chunks:
-            self.take(chunk)
-            yield chunk
-        self.end()
-
-    def take(self, chunk: bytes) -> None:
-        """Examine one more chunk."""
-        self.size_bytes += len(chunk)
-        refuse_too_large(self.size_bytes, self.max_bytes)
+    def grow(self, chunk: bytes) -> None:
+        """This chunk now stands at the file's end."""
         if len(self._head) < HEAD_BYTES:
             self._head += chunk[:HEAD_BYTES]
-            _refuse_other_file(self._head)
-        for line in self._lines.feed(chunk):
-            self._examine(line)
+            refuse_other_file(self._head)
+        last = chunk.rfind(b"\n")
+        if last >= 0:
+            self._line_end = self.size_bytes + last + 1
+            self._num_lines += chunk.count(b"\n")
+        self.size_bytes += len(chunk)
+        if self._line_end - self._start >= STRETCH_BYTES:
+            self._examine(self._line_end)
 
-    def end(self) -> None:
-        """Examine what is left. Raises DatasetInvalid where any line was bad or there is no row."""
-        for line in self._lines.finish():
-            self._examine(line)
-        if self.bad.number:
-            raise self._bad_lines()
-        if not self.num_rows:
-            raise _file_refused("empty_file", "The file holds no row.", "A dataset has at least one line.")
+    def end(self, name: str = "") -> Examined:
+        """What the file holds; `name` is the file's among several.
 
-    def result(self) -> Examined:
-        """What the file holds, after its end."""
-        skipped = {"blank_lines": self.num_blank_lines, "carriage_returns": self._lines.num_carriage_returns,
-                   "byte_order_mark": int(self._lines.has_byte_order_mark)}
-        facts = self.examiner.facts()
-        return Examined(self._hash.hexdigest(), self.num_rows, facts.num_tool_rows, self.num_blank_lines,
-                        self.size_bytes, facts.statistics, file_findings(skipped) + facts.findings)
+        Raises DatasetInvalid where any line was bad or there is no row.
+        """
+        if self.size_bytes > self._start:
+            self._examine(self.size_bytes)
+        while self._pending:
+            self._merge()
+        for hashed in self._hashed:
+            hashed.result()
+        refuse_bad(self._whole, name=name)
+        return Examined(self._whole, self._identity, self.size_bytes)
 
-    def _examine(self, line: Line) -> None:
-        if line.is_blank:
-            self.num_blank_lines += 1
-            return
-        if not self.num_rows:
-            _refuse_other_form(line)
-        self._hash.update(b"\n" + line.data if self.num_rows else line.data)
-        self.num_rows += 1
-        problems = self._row_problems(line)
-        if problems:
-            self.bad.add(line.number, problems)
+    def close(self) -> None:
+        """Wait for what still reads the file."""
+        self._hashing.shutdown()
 
-    def _row_problems(self, line: Line) -> list[Problem]:
-        if line.is_too_long:
-            return [Problem("", "line_too_long", f"The line is longer than {MAX_LINE_BYTES // MEBIBYTE} MiB.",
-                            "A row is one conversation; cut it into several.")]
-        if self._examiner is None:
-            self._examiner = ROW_FORMATS[format_of(line.data)](MAX_COMPARED_ROWS)
-        return self._examiner.row(line.data, line.number)
+    def _examine(self, end: int) -> None:
+        compared = max(0, self.compared - self._first_line + 1)
+        region = Region(str(self.path), self._start, end, self._first_line, self._whole.format, compared)
+        # The first rows are looked at here: they say what the format is.
+        self._pending.append((region, self._crew.examine(region, alone=not self._whole.format)))
+        self._start, self._first_line = end, self._num_lines + 1
+        while self._pending and self._pending[0][1].done():
+            self._merge()
 
-    def _bad_lines(self) -> DatasetInvalid:
-        bad, more = self.bad.number, max(0, self.bad.number - MAX_BAD_LINES)
-        said = f"{bad} of {self.num_rows} lines {'is' if bad == 1 else 'are'} not a chat row"
-        said += f"; here are the first {MAX_BAD_LINES}, {more} more follow." if more else "."
-        return DatasetInvalid(said, hint="Nothing was registered. Mend the lines and send the file again.",
-                              problems=self.bad.problems, badLines=bad, moreBadLines=more, lines=self.num_rows)
+    def _merge(self) -> None:
+        region, found = self._pending.popleft()
+        stretch = found.result()
+        self._whole.merge(stretch)
+        if not stretch.bad.number:
+            self._hashed.append(self._hashing.submit(self._hash, region, stretch.is_exact))
+
+    def _hash(self, region: Region, is_exact: bool) -> None:
+        if is_exact:
+            with _mapped(region) as view:
+                self._identity.add_exact([view])
+        else:
+            self._identity.add(read_region(region))
 
 
-def examine(chunks: Iterable[bytes], max_bytes: int) -> Examined:
-    """Examine a whole file without keeping it. Raises DatasetInvalid, DatasetTooLarge."""
-    examination = Examination(max_bytes)
-    for _ in examination.passing(chunks):
-        pass
-    return examination.result()
+@contextmanager
+def _mapped(region: Region) -> Iterator[memoryview]:
+    """A region's bytes without copying them."""
+    offset = region.start - region.start % mmap.ALLOCATIONGRANULARITY
+    with (region_file := Path(region.path).open("rb")), mmap.mmap(
+            region_file.fileno(), region.end - offset, offset=offset, access=mmap.ACCESS_READ) as mapped, \
+            memoryview(mapped) as whole, whole[region.start - offset:] as view:
+        yield view
+
+
+@contextmanager
+def examination(path: Path, *, compared: int = MAX_COMPARED_ROWS) -> Iterator[Examination]:
+    """An examination of this file, with the helpers that the machine has cores for."""
+    with crew() as helpers:
+        it = Examination(path, helpers, compared=compared)
+        try:
+            yield it
+        finally:
+            it.close()
+
+
+def examine_file(path: Path, *, compared: int = MAX_COMPARED_ROWS) -> Examined:
+    """Examine a file as it lies. Raises DatasetInvalid."""
+    with examination(path, compared=compared) as it, path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            it.grow(chunk)
+        return it.end()
+
+
+def facts_of(stretch: Stretch) -> FormatFacts:
+    """What good rows hold, with what was noticed about their files."""
+    if stretch.examiner is None:
+        raise ValueError("there is no row")
+    facts = stretch.examiner.facts()
+    skipped = {"blank_lines": stretch.num_blank_lines, "byte_order_mark": int(stretch.has_byte_order_mark),
+               "carriage_returns": stretch.num_carriage_returns}
+    facts.findings[:0] = file_findings(skipped)
+    return facts
+
+
+def refuse_bad(stretch: Stretch, *, name: str = "") -> None:
+    """Raises DatasetInvalid where a file has a bad line, or no row; `name` is the file's among several."""
+    if stretch.bad.number:
+        raise bad_lines(stretch, name)
+    if not stretch.num_rows:
+        what = f"{name} holds no row." if name else "The file holds no row."
+        raise file_refused("empty_file", what, "A dataset has at least one line.")
+
+
+def bad_lines(stretch: Stretch, name: str = "") -> DatasetInvalid:
+    """The refusal that names the first bad lines of a file."""
+    bad, more = stretch.bad.number, max(0, stretch.bad.number - MAX_BAD_LINES)
+    row = "a preference pair" if stretch.format.startswith("preference") else "a chat row"
+    said = f"{bad} of {stretch.num_rows} lines{f' of {name}' if name else ''} {'is' if bad == 1 else 'are'} not {row}"
+    said += f"; here are the first {MAX_BAD_LINES}, {more} more follow." if more else "."
+    return DatasetInvalid(said, hint="Nothing was registered. Mend the lines and send the file again.",
+                          problems=[_placed(line, problem, name) for line, problem in stretch.bad.lines],
+                          badLines=bad, moreBadLines=more, lines=stretch.num_rows)
+
+
+def _placed(line: int, problem: Problem, name: str) -> Problem:
+    where = f"{name} line {line}" if name else f"line {line}"
+    return Problem(f"{where}: {problem.path}" if problem.path else where, problem.code, problem.message, problem.hint)
 
 
 def refuse_too_large(size: int, max_bytes: int) -> None:
@@ -156,26 +203,11 @@ def refuse_too_large(size: int, max_bytes: int) -> None:
                               maxBytes=max_bytes)
 
 
-def _refuse_other_file(head: bytes) -> None:
+def refuse_other_file(head: bytes) -> None:
+    """Raises DatasetInvalid where a file's first bytes show that it is no text."""
     for magic, code, sentence, advice in OTHER_FILES:
         if head.startswith(magic):
-            raise _file_refused(code, sentence, advice)
+            raise file_refused(code, sentence, advice)
     if b"\0" in head:
-        raise _file_refused("binary_file", "The file is not UTF-8 text.",
-                            "If it is UTF-16, convert it: `iconv -f UTF-16LE -t UTF-8 FILE > NEW`.")
-
-
-def _refuse_other_form(line: Line) -> None:
-    """Whole-file forms that people send in place of lines, told by the first line that is not blank."""
-    text = line.data.strip(b" \t")
-    if text.startswith(b"["):
-        raise _file_refused("json_array", "The file is one JSON array; a dataset has one object a line.",
-                            "Turn it into lines: `jq -c '.[]' FILE > FILE.jsonl`.")
-    if text == b"{":
-        raise _file_refused("pretty_printed", "The objects are spread over several lines; each stands on one.",
-                            "Put each on one line: `jq -c . FILE > FILE.jsonl`.")
-
-
-def _file_refused(code: str, sentence: str, advice: str) -> DatasetInvalid:
-    return DatasetInvalid(sentence, hint=f"{advice} Nothing was registered.",
-                          problems=[Problem("file", code, sentence, advice)], badLines=0, moreBadLines=0)
+        raise file_refused("binary_file", "The file is not UTF-8 text.",
+                           "If it is UTF-16, convert it: `iconv -f UTF-16LE -t UTF-8 FILE > NEW`.")

@@ -21,57 +21,96 @@ class Line:
         return not self.data.strip(b" \t\r")
 
 
-class LineSplitter:
-    """Gives the lines of a stream as their last byte arrives; holds at most MAX_LINE_BYTES of an unfinished one."""
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Lines that ended in one piece of a stream, numbered from `first`, without their LF but with all else.
 
-    def __init__(self) -> None:
-        self.number = 0
-        self.has_byte_order_mark = False
-        self.num_carriage_returns = 0
+    Of a line that is longer than MAX_LINE_BYTES only the beginning is there; `too_long` holds the places of such.
+    """
+
+    first: int
+    lines: list[bytes]
+    too_long: frozenset[int] = frozenset()
+    has_carriage_return: bool = False
+
+
+class LineBatches:
+    """Gives the lines of a stream as they end, those of a chunk together; holds at most MAX_LINE_BYTES of one."""
+
+    def __init__(self, first: int = 1) -> None:
+        self._next = first
         self._held: list[bytes] = []
         self._held_bytes = 0
-        self._is_too_long = False
+        self._holds_carriage_return = False
 
-    def feed(self, chunk: bytes) -> Iterator[Line]:
+    def feed(self, chunk: bytes) -> Batch | None:
         """The lines that end in this chunk."""
-        *ended, rest = chunk.split(b"\n")
-        for piece in ended:
-            self._hold(piece)
-            yield self._line()
+        *lines, rest = chunk.split(b"\n")
+        has_carriage_return = b"\r" in chunk
+        batch = None
+        if lines:
+            self._hold(lines[0])
+            first, is_too_long = self._taken()
+            lines[0] = first
+            batch = self._batch(lines, is_too_long, has_carriage_return or self._holds_carriage_return)
+            self._holds_carriage_return = False
         self._hold(rest)
+        self._holds_carriage_return |= has_carriage_return
+        return batch
 
-    def finish(self) -> Iterator[Line]:
-        """The last line, where the file does not end with LF."""
-        if self._held_bytes:
-            yield self._line()
+    def finish(self) -> Batch | None:
+        """The last line, where the stream does not end with LF."""
+        if not self._held_bytes:
+            return None
+        line, is_too_long = self._taken()
+        return self._batch([line], is_too_long, self._holds_carriage_return)
+
+    def _batch(self, lines: list[bytes], is_first_too_long: bool, has_carriage_return: bool) -> Batch:
+        too_long = {0} if is_first_too_long else set()
+        for place, line in enumerate(lines) if max(map(len, lines)) > MAX_LINE_BYTES else ():
+            if len(line) > MAX_LINE_BYTES:
+                lines[place] = line[:HEAD_BYTES]
+                too_long.add(place)
+        self._next += len(lines)
+        return Batch(self._next - len(lines), lines, frozenset(too_long), has_carriage_return)
 
     def _hold(self, piece: bytes) -> None:
-        if not piece:
-            return
         self._held_bytes += len(piece)
         if self._held_bytes <= MAX_LINE_BYTES:
             self._held.append(piece)
-        elif not self._is_too_long:
-            self._is_too_long = True
-            self._held = [b"".join([*self._held, piece])[:HEAD_BYTES]]
+        else:
+            self._held = [b"".join([*self._held, piece[:HEAD_BYTES]])[:HEAD_BYTES]]
 
-    def _line(self) -> Line:
-        self.number += 1
-        data = self._held[0] if len(self._held) == 1 else b"".join(self._held)
-        is_too_long = self._is_too_long
-        self._held, self._held_bytes, self._is_too_long = [], 0, False
-        if self.number == 1 and data.startswith(BYTE_ORDER_MARK):
-            self.has_byte_order_mark = True
-            data = data[len(BYTE_ORDER_MARK):]
-        if data.endswith(b"\r"):
-            self.num_carriage_returns += 1
-            data = data[:-1]
-        return Line(self.number, data, is_too_long)
+    def _taken(self) -> tuple[bytes, bool]:
+        """The line that was held, and whether it is only the beginning of one too long."""
+        line = self._held[0] if len(self._held) == 1 else b"".join(self._held)
+        is_too_long = self._held_bytes > MAX_LINE_BYTES
+        self._held, self._held_bytes = [], 0
+        return line, is_too_long
+
+
+def read_batches(chunks: Iterable[bytes], first: int = 1) -> Iterator[Batch]:
+    """Every line of a stream, numbered from `first`, those of a chunk together."""
+    batches = LineBatches(first)
+    for chunk in chunks:
+        batch = batches.feed(chunk)
+        if batch is not None:
+            yield batch
+    batch = batches.finish()
+    if batch is not None:
+        yield batch
 
 
 def read_lines(chunks: Iterable[bytes]) -> Iterator[Line]:
-    """Every line of a stream."""
-    splitter = LineSplitter()
-    for chunk in chunks:
-        yield from splitter.feed(chunk)
-    yield from splitter.finish()
+    """Every line of a file, one by one."""
+    for batch in read_batches(chunks):
+        for place, data in enumerate(batch.lines):
+            number = batch.first + place
+            yield Line(number, bare(data, is_first=number == 1), place in batch.too_long)
+
+
+def bare(data: bytes, *, is_first: bool) -> bytes:
+    """A line without a trailing CR and, where it is a file's first, without the byte order mark."""
+    if is_first:
+        data = data.removeprefix(BYTE_ORDER_MARK)
+    return data.removesuffix(b"\r")

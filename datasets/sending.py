@@ -11,12 +11,10 @@ from typing import Any, BinaryIO, cast
 from rich.console import Console
 from rich.progress import wrap_file
 
-from datasets.ingest import Examined, examine, refuse_too_large
+from datasets import ingest
+from datasets.ingest import Examined, refuse_too_large
 from optimize_site.kernel.commands import NounCommand
-from optimize_site.kernel.conf import DEFAULTS
 from optimize_site.kernel.errors import InvalidInput
-
-CHUNK = 1 << 20
 
 
 def send(command: NounCommand, path: str, file: str, **query: Any) -> Any:
@@ -31,9 +29,22 @@ def send(command: NounCommand, path: str, file: str, **query: Any) -> Any:
 
 
 def examine_file(file: str) -> Examined:
-    """Examine a file here, without a box. Raises DatasetInvalid, DatasetTooLarge, InvalidInput."""
-    with opened(file) as (stream, _):
-        return examine(iter(lambda: stream.read(CHUNK), b""), DEFAULTS["trainer.datasets.max-bytes"])
+    """Examine a file here, without a box. Raises DatasetInvalid, InvalidInput."""
+    with on_disk(file) as path:
+        return ingest.examine_file(path)
+
+
+@contextmanager
+def on_disk(file: str) -> Iterator[Path]:
+    """Where a file lies; `-` is standard input, kept on disk meanwhile. Raises InvalidInput."""
+    if file == "-":
+        with tempfile.NamedTemporaryFile() as kept:
+            shutil.copyfileobj(sys.stdin.buffer, kept)
+            kept.flush()
+            yield Path(kept.name)
+        return
+    with _opened(Path(file)):
+        yield Path(file)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import IO
 import orjson
 
 from datasets.errors import SplitImpossible
-from datasets.ingest import Examination
+from datasets.ingest import examine_file
 from datasets.lines import read_lines
 from datasets.prompts import prompt_key
 from datasets.rows import Row, answer_text, read_row
@@ -75,9 +75,7 @@ def _draw(seed: int, group: Group) -> bytes:
 
 
 def _groups(source: Path, labels: list[str]) -> list[Group]:
-    examination = Examination(max_bytes=source.stat().st_size + CHUNK)
-    for _ in examination.passing(_chunks(source)):
-        pass
+    examine_file(source)
     groups: dict[bytes, Group] = {}
     for position, line in enumerate(_rows(source)):
         row = read_row(line)

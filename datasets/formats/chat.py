@@ -5,9 +5,12 @@ from typing import Any, Self
 
 from datasets.findings import Findings
 from datasets.formats import FormatFacts
-from datasets.rows import FORMAT, RowRefused, image_places, read_row
+from datasets.formats.plain_chat import PlainChat
+from datasets.rows import FORMAT, Row, RowRefused, images_of, read_row
 from datasets.statistics import Statistics
 from optimize_site.kernel.errors import Problem
+
+MAX_IMAGES = 1_000_000
 
 
 class ChatExaminer:
@@ -17,10 +20,12 @@ class ChatExaminer:
 
     def __init__(self, compared: int):
         self.statistics, self.findings = Statistics(), Findings(compared)
+        self.image_lines: dict[str, int] = {}
+        self._plain = PlainChat(self.statistics, self.findings)
 
     def take(self, lines: Sequence[bytes], first: int) -> list[int]:
-        """No shortcut: every line is looked at on its own."""
-        return list(range(len(lines)))
+        """Take in the plain rows among `lines`; gives the places of the others."""
+        return self._plain.take(lines, first)
 
     def row(self, data: bytes, line: int) -> list[Problem]:
         """Take in one row by the full rule, or say everything that is wrong with it."""
@@ -28,36 +33,40 @@ class ChatExaminer:
             row = read_row(data)
         except RowRefused as error:
             return error.problems
-        images = [_image_not_read(path) for path in image_places(row)]
-        if not images:
-            self.statistics.add(row)
-            self.findings.add(row, line)
-        return images
+        self.statistics.add(row)
+        self.findings.add(row, line)
+        return self._name_images(row, line)
+
+    def _name_images(self, row: Row, line: int) -> list[Problem]:
+        for place, path in images_of(row):
+            self.image_lines[path] = min(line, self.image_lines.get(path, line))
+            if len(self.image_lines) > MAX_IMAGES:
+                return [Problem(place, "too_many_images", f"The rows name more than {MAX_IMAGES:,} images.",
+                                "Register them as several datasets.")]
+        return []
 
     def merge(self, later: Self) -> None:
         """Add what the examiner of the next stretch gathered."""
+        self.image_lines = later.image_lines | self.image_lines
         self.statistics.merge(later.statistics)
         self.findings.merge(later.findings)
 
     def move(self, lines: int) -> None:
         """Number the lines that were noted `lines` higher."""
         self.findings.move(lines)
+        self.image_lines = {path: line + lines for path, line in self.image_lines.items()}
 
     def state(self) -> dict[str, Any]:
         """All of it as JSON."""
-        return {"statistics": self.statistics.state(), "findings": self.findings.state()}
+        return {"statistics": self.statistics.state(), "findings": self.findings.state(), "images": self.image_lines}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Become the examiner whose `state` this is."""
         self.statistics.restore(state["statistics"])
         self.findings.restore(state["findings"])
+        self.image_lines = dict(state["images"])
 
     def facts(self) -> FormatFacts:
         """What the rows hold."""
         return FormatFacts(num_tool_rows=self.statistics.num_tool_rows, statistics=self.statistics.document(),
-                           findings=self.findings.document(self.statistics))
-
-
-def _image_not_read(path: str) -> Problem:
-    return Problem(path, "images_not_read", "The part is an image; this box reads text only so far.",
-                   'Right: {"type": "text", "text": "…"}.')
+                           findings=self.findings.document(self.statistics), image_lines=self.image_lines)

@@ -4,6 +4,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -39,22 +40,35 @@ def put_stream(chunks: Iterable[bytes], check: Callable[[Path], object] | None =
 
     `check` sees the whole file first; where it raises, nothing is kept.
     """
+    digest, size = hashlib.sha256(), 0
+    with scratch_file() as file:
+        for chunk in chunks:
+            digest.update(chunk)
+            size += len(chunk)
+            file.write(chunk)
+        file.flush()
+        if check is not None:
+            check(Path(file.name))
+        return keep_scratch(file, digest.hexdigest(), size)
+
+
+@contextmanager
+def scratch_file() -> Iterator[IO[bytes]]:
+    """A file for bytes on their way in; what is left of it goes with the block."""
     scratch = home() / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
-    digest, size = hashlib.sha256(), 0
     with tempfile.NamedTemporaryFile(dir=scratch, prefix="blob-", delete=False) as file:
         try:
-            for chunk in chunks:
-                digest.update(chunk)
-                size += len(chunk)
-                file.write(chunk)
-            file.flush()
-            if check is not None:
-                check(Path(file.name))
-            os.fsync(file.fileno())
-            return _keep(Path(file.name), digest.hexdigest(), size)
+            yield file
         finally:
             Path(file.name).unlink(missing_ok=True)
+
+
+def keep_scratch(file: IO[bytes], sha256: str, size: int) -> Blob:
+    """Keep what was written to a scratch file, whose hash is known. Raises OSError (disk)."""
+    file.flush()
+    os.fsync(file.fileno())
+    return _keep(Path(file.name), sha256, size)
 
 
 def put_file(path: Path) -> Blob:

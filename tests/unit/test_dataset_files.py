@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from datasets.lines import MAX_LINE_BYTES, LineSplitter, read_lines
+from datasets.lines import MAX_LINE_BYTES, LineBatches, read_lines
 from datasets.management.commands.datasets import Command
 
 
@@ -28,13 +28,13 @@ def test_lines_are_the_same_however_the_bytes_arrive(size):
 
 
 def test_no_more_than_one_line_is_held():
-    splitter = LineSplitter()
+    batches = LineBatches()
     for _ in range(300):
-        assert not list(splitter.feed(b"x" * (1 << 20)))
-        assert sum(map(len, splitter._held)) <= MAX_LINE_BYTES
-    line, = splitter.feed(b"\n")
-    assert (line.is_too_long, len(line.data)) == (True, 64)
-    assert [line.data for line in splitter.feed(b"y\n")] == [b"y"]
+        assert batches.feed(b"x" * (1 << 20)) is None
+        assert sum(map(len, batches._held)) <= MAX_LINE_BYTES
+    batch = batches.feed(b"\n")
+    assert (batch.too_long, [len(line) for line in batch.lines]) == ({0}, [64])
+    assert batches.feed(b"y\n").lines == [b"y"]
 
 
 def test_a_line_of_the_greatest_length_is_whole():

@@ -97,10 +97,11 @@ class Command(AnalysisVerbs, DescribeVerbs, ImageVerbs, ImportVerbs, RowVerbs):
         self.facts([("Names", ", ".join(document["names"]) or None), ("Versions", ", ".join(document["references"]))])
 
     def _show_examined(self, found: Examined, file: str) -> None:
+        facts = found.facts()
         document = {"file": file, "valid": True, "contentHash": found.content_hash,
-                    "exampleCount": found.num_examples, "toolRows": found.num_tool_rows,
-                    "blankLines": found.num_blank_lines, "sizeBytes": found.size_bytes,
-                    "statistics": found.statistics, "findings": found.findings}
+                    "exampleCount": found.num_examples, "toolRows": facts.num_tool_rows,
+                    "blankLines": found.stretch.num_blank_lines, "sizeBytes": found.size_bytes,
+                    "statistics": facts.statistics, "findings": facts.findings}
         self.show(document, text=self._examined)
 
     def _examined(self, document: dict[str, Any]) -> None:

@@ -1,0 +1,95 @@
+"""Looks at the stretches of a large file with several processes; whoever asks helps out while they are all busy."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+
+from datasets.stretches import Region, Stretch, examine_region, stretch_of
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_HELPERS = 6
+
+
+class Helper:
+    """A process that looks at one stretch at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen([sys.executable, "-P", "-m", "datasets.helper"], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        self._thread = ThreadPoolExecutor(1)
+        self._asked: Future[Stretch] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return self._asked is None or self._asked.done()
+
+    def examine(self, region: Region) -> Future[Stretch]:
+        """Ask for a region; only an idle helper may be asked."""
+        self._asked = self._thread.submit(self._ask, region)
+        return self._asked
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        self._process.kill()
+        self._thread.shutdown()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait()
+
+    def _ask(self, region: Region) -> Stretch:
+        if self._process.stdin is None or self._process.stdout is None:
+            raise ValueError("the process has no pipes")
+        try:
+            self._process.stdin.write(orjson.dumps(asdict(region)) + b"\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = b""
+        # A helper that was killed, for want of memory perhaps, costs time and no upload.
+        return stretch_of(orjson.loads(answer)) if answer else examine_region(region)
+
+
+class Crew:
+    """Hands out regions; helpers start with the first region they are needed for."""
+
+    def __init__(self, helpers: int):
+        self._wanted, self._helpers = helpers, list[Helper]()
+
+    def examine(self, region: Region, *, alone: bool = False) -> Future[Stretch]:
+        """Look at a region: in a helper where one is idle, else at once, here. `alone`: here in any case."""
+        helper = None if alone else self._idle()
+        if helper is not None:
+            return helper.examine(region)
+        done: Future[Stretch] = Future()
+        done.set_result(examine_region(region))
+        return done
+
+    def close(self) -> None:
+        for helper in self._helpers:
+            helper.close()
+
+    def _idle(self) -> Helper | None:
+        idle = next((helper for helper in self._helpers if helper.is_idle), None)
+        if idle is None and len(self._helpers) < self._wanted:
+            idle = Helper()
+            self._helpers.append(idle)
+        return idle
+
+
+@contextmanager
+def crew() -> Iterator[Crew]:
+    """A crew for the cores of this machine; its processes end with the block."""
+    cores = len(os.sched_getaffinity(0))
+    it = Crew(min(cores - 1, MOST_HELPERS))
+    try:
+        yield it
+    finally:
+        it.close()
