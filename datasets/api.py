@@ -6,18 +6,20 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router, Status
 
 from datasets import operations, queries, render
-from datasets.uploads import body_chunks, body_length, stated_lineage
+from datasets.uploads import stated_lineage
 from optimize_site.kernel.api import DEFAULT_LIMIT, page
 from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.bodies import body_chunks, body_length
 from optimize_site.kernel.downloads import download
 from registry.models import Artifact, Version
+from registry.named_routes import add_alias_routes
 from registry.operations import artifacts
-from registry.queries import alias_history, get_alias, get_artifact, get_version, list_versions
-from registry.references import LATEST, parse_namespace
-from registry.render import alias_document, latest_document
-from registry.schemas import AliasTarget, Note
+from registry.queries import get_artifact, get_version, list_versions
+from registry.references import parse_namespace
+from registry.schemas import Note
 
 router = Router(tags=["datasets"])
+add_alias_routes(router, queries.KIND)
 
 
 def _artifact(namespace: str, name: str) -> Artifact:
@@ -29,11 +31,11 @@ def _version(namespace: str, name: str, version: str) -> Version:
 
 
 @router.get("")
-def list_datasets(request: HttpRequest, namespace: str = "", limit: int = DEFAULT_LIMIT,
+def list_datasets(request: HttpRequest, namespace: str = "", archived: bool = False, limit: int = DEFAULT_LIMIT,
                   offset: int = 0) -> dict[str, Any]:
-    """Named datasets."""
-    wanted = parse_namespace(namespace) if namespace else ""
-    return page(queries.list_datasets(namespace=wanted), "datasets", render.listed_dataset, limit=limit, offset=offset)
+    """Named datasets; of one namespace, or of all that are open, with `archived` of all."""
+    found = queries.list_datasets(namespace=parse_namespace(namespace) if namespace else "", archived=archived)
+    return page(found, "datasets", render.listed_dataset, limit=limit, offset=offset)
 
 
 @router.get("/{namespace}/{name}")
@@ -79,27 +81,3 @@ def get_object(request: HttpRequest, namespace: str, name: str, version: str, pa
     """One object's bytes, as they were stored."""
     item = queries.get_object(_version(namespace, name, version), path)
     return download(request, queries.object_bytes(item), name=path.rpartition("/")[2], size=item["bytes"])
-
-
-@router.get("/{namespace}/{name}/aliases/{alias}")
-def get_dataset_alias(request: HttpRequest, namespace: str, name: str, alias: str) -> dict[str, Any]:
-    """Where an alias points, and where it pointed since it was set."""
-    artifact = _artifact(namespace, name)
-    if alias == LATEST:
-        return latest_document(artifact, list_versions(artifact))
-    return alias_document(get_alias(artifact, alias), alias_history(artifact, alias))
-
-
-@router.put("/{namespace}/{name}/aliases/{alias}")
-def set_alias(request: HttpRequest, namespace: str, name: str, alias: str, body: AliasTarget) -> dict[str, Any]:
-    """Create or move an alias."""
-    artifact = _artifact(namespace, name)
-    placed = artifacts.set_alias(artifact, alias, get_version(artifact, body.version), actor=actor_of(request))
-    return alias_document(placed, alias_history(artifact, placed.name))
-
-
-@router.delete("/{namespace}/{name}/aliases/{alias}", response={204: None})
-def remove_alias(request: HttpRequest, namespace: str, name: str, alias: str) -> Status[None]:
-    """Take an alias away; versions stay."""
-    artifacts.remove_alias(_artifact(namespace, name), alias, actor=actor_of(request))
-    return Status(204, None)

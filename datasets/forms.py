@@ -7,7 +7,7 @@ from django.http import HttpRequest
 
 from datasets.errors import DatasetInvalid
 from datasets.ingest import refuse_too_large
-from datasets.uploads import body_length
+from optimize_site.kernel.bodies import body_length
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import Problem
 from optimize_site.kernel.uploads import ROOM_FOR_FIELDS

@@ -7,9 +7,9 @@ from ninja import Router, Status
 
 from datasets import operations, queries, render
 from datasets.schemas import NameTarget
-from datasets.uploads import body_chunks, body_length
 from optimize_site.kernel.api import DEFAULT_LIMIT, page
 from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.bodies import body_chunks, body_length
 from registry.queries import resolve_version
 
 router = Router(tags=["datasets"])

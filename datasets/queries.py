@@ -33,11 +33,11 @@ def dataset_files(version: Version) -> list[str]:
     return [str(blob_path(shard["sha256"])) for shard in example_set(version).shards]
 
 
-def list_datasets(*, namespace: str = "") -> QuerySet[Artifact]:
+def list_datasets(*, namespace: str = "", archived: bool = False) -> QuerySet[Artifact]:
     """Named datasets by name, each with `newest_number`, `newest_hash`, `num_examples`, `size_bytes`, `newest_at`."""
     newest = Version.objects.filter(artifact=OuterRef("pk")).order_by("-number")
     examples = ExampleSet.objects.filter(content_hash=OuterRef("newest_hash"))
-    named = list_artifacts(KIND, namespace=namespace).annotate(
+    named = list_artifacts(KIND, namespace=namespace, archived=archived).annotate(
         newest_number=Subquery(newest.values("number")[:1]), newest_hash=Subquery(newest.values("content_hash")[:1]),
         newest_at=Subquery(newest.values("created_at")[:1]))
     return named.annotate(num_examples=Subquery(examples.values("num_examples")[:1]),

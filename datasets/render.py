@@ -5,9 +5,16 @@ from typing import Any
 from datasets import queries
 from datasets.models import ExampleSet
 from datasets.operations import Registered
+from datasets.pairs import FORMAT as PREFERENCE
 from registry.models import Artifact, Version
 from registry.queries import list_versions
-from registry.render import aliases_document, artifact_document, objects_document, version_document
+from registry.render import (
+    aliases_document,
+    artifact_document,
+    kin_document,
+    objects_document,
+    version_document,
+)
 
 ROUTES = "/v1/registry/datasets"
 
@@ -15,18 +22,24 @@ ROUTES = "/v1/registry/datasets"
 def dataset_version(version: Version) -> dict[str, Any]:
     """A dataset's version and what it holds."""
     return version_document(version) | counts(queries.example_set(version)) | {
-        "objects": objects_document(version, ROUTES)}
+        "objects": objects_document(version, ROUTES)} | kin_document(version)
 
 
 def dataset_summary(version: Version) -> dict[str, Any]:
     """A dataset's version as a list shows it."""
-    document = dataset_version(version)
-    return {key: value for key, value in document.items() if key not in {"statistics", "findings", "objects"}}
+    document = version_document(version) | counts(queries.example_set(version))
+    return {key: value for key, value in document.items() if key not in {"statistics", "findings"}}
 
 
 def counts(examples: ExampleSet) -> dict[str, Any]:
-    """How much a set of examples holds; `toolRows` is null where it was never counted."""
-    return {"exampleCount": examples.num_examples, "toolRows": examples.num_tool_rows,
+    """How much a set of examples holds; `toolRows` is null where it was never counted, `pairCount` but for pairs.
+
+    `details` is what only its format has; its images are among the version's objects.
+    """
+    details = {name: value for name, value in examples.details.items() if name != "images"}
+    return {"exampleCount": examples.num_examples,
+            "pairCount": examples.num_examples if examples.format == PREFERENCE else None, "details": details,
+            "toolRows": examples.num_tool_rows,
             "imageCount": examples.num_images, "blankLines": examples.num_blank_lines,
             "sizeBytes": examples.size_bytes, "statistics": examples.statistics, "findings": examples.findings}
 

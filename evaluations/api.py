@@ -50,11 +50,14 @@ def start_evaluation(request: HttpRequest, body: NewEvaluation) -> Status[dict[s
 
 @router.get("")
 def list_evaluations(request: HttpRequest, model: str = "", phase: str = "", workload: str = "", project: str = "",
-                     limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
-    """Evaluations, newest first; filters combine, and `phase=open` is all that are unfinished."""
+                     archived: bool = False, limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
+    """Evaluations, newest first; filters combine, and `phase=open` is all that are unfinished.
+
+    Those of archived workloads are there with `archived`, or where such a workload is named.
+    """
     named = workload or project
     rows = queries.list_evaluations(model=get_model(model) if model else None, phase=phase,
-                                    workload=get_workload(named) if named else None)
+                                    workload=get_workload(named) if named else None, archived=archived)
     return page(rows, "evaluations", evaluation_row, limit=limit, offset=offset)
 
 

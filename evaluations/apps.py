@@ -10,10 +10,13 @@ class EvaluationsConfig(AppConfig):
     def ready(self) -> None:
         """Offer scores and promotion to the apps below."""
         from evaluations.claims import list_claims
+        from evaluations.in_progress import evaluations_in_progress
         from evaluations.operations.promotion import Promotions
         from evaluations.scores import Scores
         from optimize_site.kernel import box, promotion, scores
+        from optimize_site.kernel.in_progress import LISTERS
 
         scores.provide(Scores())
         promotion.provide(Promotions())
         box.CLAIM_LISTERS.append(list_claims)
+        LISTERS.append(evaluations_in_progress)

@@ -12,17 +12,20 @@ from optimize_site.kernel.ids import find_by_prefix
 from registry.models import Version, Workload
 
 
-def list_evaluations(*, model: Version | None = None, phase: str = "", workload: Workload | None = None) -> QuerySet[
-        Evaluation]:
+def list_evaluations(*, model: Version | None = None, phase: str = "", workload: Workload | None = None,
+                     archived: bool = False) -> QuerySet[Evaluation]:
     """Evaluations, newest first; the filters combine. `phase` is a phase's name, or `open` for all that are unfinished.
 
-    Raises InvalidInput for a phase that there is not.
+    Without `archived`, those of archived workloads are left out, unless such a workload is named. Raises InvalidInput
+    for a phase that there is not.
     """
     rows = _evaluations().order_by("-created_at")
     if model is not None:
         rows = rows.filter(model=model)
     if workload is not None:
         rows = rows.filter(workload=workload)
+    elif not archived:
+        rows = rows.filter(workload__archived_at=None)
     if phase.lower() == "open":
         return rows.filter(phase__in=phases.OPEN)
     if phase and phase.upper() not in phases.EVALUATION.next:

@@ -40,6 +40,8 @@ ROUTERS = (
     ("/registry/images", "datasets.images_api"),
     ("/registry/datasets", "datasets.rows_api"),
     ("/registry/models", "registry.models_api"),
+    ("/registry/bundles", "registry.bundles_api"),
+    ("/bundles", "registry.pushed_bundles_api"),
     ("/datasets", "datasets.named_api"),
 )
 

@@ -7,9 +7,10 @@ from ninja import Router
 
 from optimize_site.kernel.api import DEFAULT_LIMIT, page
 from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.conf import setting
 from registry import queries
-from registry.operations import namespaces
+from registry.operations import adapters, bundles, namespaces
 from registry.references import PART
 from registry.render import namespace_document
 from registry.schemas import Note
@@ -19,15 +20,20 @@ router = Router(tags=["registry"])
 
 @router.get("/info")
 def info(request: HttpRequest) -> dict[str, Any]:
-    """What the registry takes: its limits, under `datasets`."""
+    """What the registry takes: its limits, under `datasets`, `bundles` and `models`."""
     return {"area": "this box", "names": PART.pattern,
-            "datasets": {"maxBytes": int(setting("trainer.datasets.max-bytes"))}}
+            "datasets": {"maxBytes": int(setting("trainer.datasets.max-bytes"))},
+            "bundles": {"maxBytes": bundles.limits().max_bytes, "maxUnpackedBytes": bundles.limits().max_unpacked_bytes,
+                        "maxEntries": bundles.limits().max_entries},
+            "models": {"maxBytes": adapters.limits().max_bytes, "maxAdapterRank": load_catalog().defaults.max_rank}}
 
 
 @router.get("/namespaces")
-def list_namespaces(request: HttpRequest, limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
-    """Every namespace, with how much it holds."""
-    return page(queries.list_namespaces(), "namespaces", namespace_document, limit=limit, offset=offset)
+def list_namespaces(request: HttpRequest, archived: bool = False, limit: int = DEFAULT_LIMIT,
+                    offset: int = 0) -> dict[str, Any]:
+    """Namespaces, with how much each holds; with `archived`, those too."""
+    found = queries.list_namespaces(archived=archived)
+    return page(found, "namespaces", namespace_document, limit=limit, offset=offset)
 
 
 @router.get("/namespaces/{namespace}")
@@ -41,6 +47,20 @@ def annotate_namespace(request: HttpRequest, namespace: str, body: Note) -> dict
     """Set the note on a namespace."""
     namespaces.annotate_namespace(queries.get_namespace(namespace), description=body.description,
                                   actor=actor_of(request))
+    return _whole(namespace)
+
+
+@router.post("/namespaces/{namespace}/archive")
+def archive_namespace(request: HttpRequest, namespace: str) -> dict[str, Any]:
+    """Take a namespace whose work is finished out of the lists; nothing can be registered in it then."""
+    namespaces.archive_namespace(queries.get_namespace(namespace), actor=actor_of(request))
+    return _whole(namespace)
+
+
+@router.post("/namespaces/{namespace}/unarchive")
+def unarchive_namespace(request: HttpRequest, namespace: str) -> dict[str, Any]:
+    """Bring an archived namespace back."""
+    namespaces.unarchive_namespace(queries.get_namespace(namespace), actor=actor_of(request))
     return _whole(namespace)
 
 

@@ -35,6 +35,22 @@ class NamespaceArchived(Conflict):
     code = "namespace_archived"
 
 
+class WorkloadArchived(Conflict):
+    code = "workload_archived"
+
+
+class WorkInProgress(Conflict):
+    code = "work_in_progress"
+
+
+class ChampionAlias(Conflict):
+    code = "champion_alias"
+
+
+class MalformedLineage(Refused):
+    code = "lineage_invalid"
+
+
 class NotABaseModel(Refused):
     code = "not_a_base_model"
 
@@ -53,3 +69,11 @@ class MalformedDescriptor(Refused):
 
 class AdapterIncomplete(Refused):
     code = "adapter_incomplete"
+
+
+class AdapterRefused(Refused):
+    code = "adapter_refused"
+
+
+class BundleUnknown(NotFound):
+    code = "bundle_not_held"

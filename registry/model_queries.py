@@ -7,7 +7,9 @@ from django.db.models import Q, QuerySet
 
 from optimize_site.kernel.ids import SHOWN
 from registry.errors import NoAdapter
-from registry.models import Artifact, Version, Workload
+from registry.lineage import BASE as BASE_PARENT
+from registry.lineage import find_parent
+from registry.models import Artifact, Parent, Version, Workload
 from registry.queries import find_version, resolve_version
 
 BASE, ADAPTER, WEIGHTS = "BASE", "ADAPTER", "WEIGHTS"
@@ -73,8 +75,7 @@ def base_version_of(version: Version) -> Version | None:
     """The registered base model a trained model stands on, or the base model itself."""
     if serving_of(version).is_base:
         return version
-    parents = [parent["modelId"] for parent in version.lineage.get("parents", []) if parent.get("modelId")]
-    return list_model_versions().filter(pk__in=parents).first() if parents else None
+    return find_parent(version, BASE_PARENT)
 
 
 def filter_versions(artifact: Artifact, *, base_model: str = "", produced_by_kind: str = "",
@@ -82,11 +83,29 @@ def filter_versions(artifact: Artifact, *, base_model: str = "", produced_by_kin
     """An artifact's versions, newest first, narrowed by base model (repository or version reference) or by producer."""
     versions = list_model_versions().filter(artifact=artifact).order_by("-number")
     if base_model:
-        versions = versions.filter(Q(descriptor__servingModel__baseModel__iexact=base_model)
-                                   | Q(lineage__parents__contains=[{"reference": base_model.lower()}]))
+        version = find_model(base_model) if ":" in base_model or "@" in base_model else None
+        versions = versions.filter(_stands_on(version) if version is not None else _is_over(base_model))
     if produced_by_kind:
-        versions = versions.filter(produced_by_kind=produced_by_kind, produced_by_id=produced_by_id)
+        versions = versions.filter(produced_by_kind=produced_by_kind.lower(), produced_by_id=produced_by_id)
     return versions
+
+
+def _stands_on(base: Version) -> Q:
+    return Q(pk__in=Parent.objects.filter(kind=BASE_PARENT, parent=base).values("child"))
+
+
+def _is_over(repository: str) -> Q:
+    return Q(descriptor__servingModel__baseModel__iexact=repository)
+
+
+def list_models_over(base: str) -> QuerySet[Version]:
+    """A base model's versions and everything trained from it, newest first, by its repository."""
+    return list_model_versions().filter(_is_over(base))
+
+
+def list_models_from(base: Version) -> QuerySet[Version]:
+    """The models that were trained from exactly this base model version, newest first."""
+    return list_model_versions().filter(_stands_on(base))
 
 
 def shown_id(version: Version) -> str:

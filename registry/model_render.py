@@ -9,8 +9,6 @@ from optimize_site.kernel.blobs import open_blob, read_chunks
 from registry import render
 from registry.model_queries import facts_of, serving_of, workload_of
 from registry.models import Artifact, Version
-from registry.queries import alias_history, get_alias
-from registry.references import LATEST
 
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -29,8 +27,8 @@ def version_document(version: Version) -> dict[str, Any]:
     workload = workload_of(version)
     return render.version_document(version) | version_row(version) | {
         "workload": workload.name if workload else None, "lifecycle": "active",
-        "servingModel": version.descriptor.get("servingModel", {}), "parents": version.lineage.get("parents", []),
-        "files": version.objects_listing}
+        "servingModel": version.descriptor.get("servingModel", {}), "files": version.objects_listing,
+        } | render.kin_document(version)
 
 
 def model_row(artifact: Artifact) -> dict[str, Any]:
@@ -46,13 +44,6 @@ def model_document(artifact: Artifact) -> dict[str, Any]:
     """A named model: versions newest first, and aliases."""
     versions = artifact.versions.select_related("artifact").order_by("-number")
     return model_row(artifact) | {"versions": [version_row(version) for version in versions]}
-
-
-def alias_document(artifact: Artifact, name: str) -> dict[str, Any]:
-    """Which version an alias names and its history, oldest first; the history of `latest` is the version list."""
-    if name.lower() == LATEST:
-        return render.latest_document(artifact, artifact.versions.select_related("artifact"))
-    return render.alias_document(get_alias(artifact, name), alias_history(artifact, name))
 
 
 def card_of(version: Version) -> str:

@@ -1,5 +1,6 @@
 """Routes of registered models. A version is named by `NS/NAME[:vN|:ALIAS]`, `NS/NAME@sha256:…`, or its model ID."""
 
+import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -7,26 +8,23 @@ from ninja import Router, Status
 
 from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
 from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.bodies import body_chunks
 from optimize_site.kernel.downloads import download
 from optimize_site.kernel.errors import InvalidInput
 from registry import model_queries as queries
-from registry.model_render import (
-    adapter_zip,
-    alias_document,
-    card_of,
-    model_document,
-    model_row,
-    version_document,
-    version_row,
-)
-from registry.operations import models as operations
-from registry.operations.artifacts import annotate_version, remove_alias
-from registry.operations.model_aliases import set_model_alias
-from registry.queries import get_artifact, get_version, list_artifacts
-from registry.references import parse_reference
-from registry.schemas import AliasTarget, Note
+from registry.errors import MalformedDescriptor
+from registry.model_render import adapter_zip, card_of, model_document, model_row, version_document, version_row
+from registry.models import Artifact
+from registry.named_routes import add_alias_routes
+from registry.operations.adapters import register_adapter
+from registry.operations.artifacts import annotate_version
+from registry.operations.models import register_descriptor
+from registry.queries import get_artifact, list_artifacts
+from registry.references import parse_namespace, parse_reference
+from registry.schemas import Note
 
 router = Router(tags=["models"])
+add_alias_routes(router, Artifact.Kind.MODEL)
 
 
 class Registration(Body):
@@ -34,18 +32,12 @@ class Registration(Body):
     alias: str = ""
 
 
-class Pointing(AliasTarget):
-    """`note` and `force` are for a promotion."""
-
-    note: str = ""
-    force: bool = False
-
-
 @router.get("")
-def list_models(request: HttpRequest, namespace: str = "", project: str = "", limit: int = DEFAULT_LIMIT,
-                offset: int = 0) -> dict[str, Any]:
-    """Named models; `project` narrows as `namespace` does."""
-    models = list_artifacts("model", namespace=namespace or project)
+def list_models(request: HttpRequest, namespace: str = "", project: str = "", archived: bool = False,
+                limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
+    """Named models; `project` narrows as `namespace` does. Archived ones where they are asked for."""
+    wanted = namespace or project
+    models = list_artifacts("model", namespace=parse_namespace(wanted) if wanted else "", archived=archived)
     return page(models, "models", model_row, limit=limit, offset=offset)
 
 
@@ -60,26 +52,12 @@ def list_versions(request: HttpRequest, model: str, baseModel: str = "", produce
     return page(versions, "versions", version_row, limit=limit, offset=offset)
 
 
-@router.get("/{path:model}/aliases/{alias}")
-def get_alias(request: HttpRequest, model: str, alias: str) -> dict[str, Any]:
-    """Which version an alias names, and since when it named which, oldest first."""
-    return alias_document(get_artifact("model", model), alias)
-
-
-@router.post("/{path:model}/aliases/{alias}")
-def set_alias(request: HttpRequest, model: str, alias: str, body: Pointing) -> dict[str, Any]:
-    """Point an alias at a version; `champion` in a workload's namespace is a promotion."""
-    artifact = get_artifact("model", model)
-    set_model_alias(artifact, alias, get_version(artifact, body.version), note=body.note, force=body.force,
-                    actor=actor_of(request))
-    return alias_document(artifact, alias.lower())
-
-
-@router.delete("/{path:model}/aliases/{alias}", response={204: None})
-def remove_model_alias(request: HttpRequest, model: str, alias: str) -> Status[None]:
-    """Take an alias away; its history stays."""
-    remove_alias(get_artifact("model", model), alias, actor=actor_of(request))
-    return Status(204, None)
+@router.post("/{path:model}/versions", response={201: dict[str, Any]})
+def register_sent_adapter(request: HttpRequest, model: str, descriptor: str, alias: str = "") -> Status[dict[str, Any]]:
+    """Register the adapter in the body, a ZIP of its configuration and weights; `descriptor` is JSON."""
+    version = register_adapter(model, descriptor_of(descriptor), body_chunks(request), alias=alias,
+                               actor=actor_of(request))
+    return Status(201, version_document(version))
 
 
 @router.get("/{path:model}/card")
@@ -98,8 +76,8 @@ def download_adapter(request: HttpRequest, model: str) -> StreamingHttpResponse:
 
 @router.post("/{path:model}/register", response={201: dict[str, Any]})
 def register_model(request: HttpRequest, model: str, body: Registration) -> Status[dict[str, Any]]:
-    """Register a version from a descriptor."""
-    version = operations.register_descriptor(model, body.descriptor, alias=body.alias, actor=actor_of(request))
+    """Register a base model's version from a descriptor."""
+    version = register_descriptor(model, body.descriptor, alias=body.alias, actor=actor_of(request))
     return Status(201, version_document(version))
 
 
@@ -117,3 +95,11 @@ def get_model(request: HttpRequest, model: str) -> dict[str, Any]:
     if reference.namespace and str(reference) == reference.artifact:
         return model_document(get_artifact("model", model))
     return version_document(queries.get_model(model))
+
+
+def descriptor_of(text: str) -> Any:
+    """The descriptor that a query states as JSON. Raises MalformedDescriptor."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedDescriptor(f"The descriptor is not JSON: {error}.") from error

@@ -175,17 +175,20 @@ def _close_names(kind: str, reference: Reference) -> Iterator[str]:
 # Lists ---------------------------------------------------------------------------------------------------------------
 
 
-def list_artifacts(kind: str, *, namespace: str = "") -> QuerySet[Artifact]:
-    """Named artifacts by name; of one namespace, or of all that are not archived."""
+def list_artifacts(kind: str, *, namespace: str = "", archived: bool = False) -> QuerySet[Artifact]:
+    """Named artifacts by name: of one namespace, whether archived or not, or of all, archived ones where asked for."""
     named = Artifact.objects.filter(kind=kind).select_related("namespace").annotate(num_versions=Count("versions"))
     named = named.order_by("namespace", "name")
-    return named.filter(namespace=namespace) if namespace else named.filter(namespace__archived_at=None)
+    if namespace:
+        return named.filter(namespace=namespace)
+    return named if archived else named.filter(namespace__archived_at=None)
 
 
-def list_namespaces() -> QuerySet[Namespace]:
-    """Every namespace that is not archived, by name, with how much it holds."""
+def list_namespaces(*, archived: bool = False) -> QuerySet[Namespace]:
+    """Namespaces by name, with how much each holds; archived ones too where they are asked for."""
     counts = {f"num_{plural}": Count("artifacts", filter=Q(artifacts__kind=kind)) for kind, plural in NOUNS.items()}
-    return Namespace.objects.filter(archived_at=None).annotate(**counts).order_by("name")
+    rows = Namespace.objects.annotate(**counts).order_by("name")
+    return rows if archived else rows.filter(archived_at=None)
 
 
 def get_namespace(name: str) -> Namespace:

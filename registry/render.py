@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from registry.lineage import Kin, ancestors_of, descendants_of
 from registry.models import Alias, AliasMove, Artifact, Namespace, Version
 from registry.references import LATEST
 
@@ -19,6 +20,19 @@ def version_document(version: Version) -> dict[str, Any]:
             "lineage": version.lineage, "producedByKind": version.produced_by_kind,
             "producedById": version.produced_by_id, "createdBy": version.created_by, "createdAt": version.created_at,
             "isArchived": artifact.namespace.archived_at is not None}
+
+
+def kin_document(version: Version) -> dict[str, Any]:
+    """What a version came from (`parents`) and what came from it (`children`), the nearest first."""
+    return {"parents": [_kin(kin) for kin in ancestors_of(version)],
+            "children": [_kin(kin) for kin in descendants_of(version)]}
+
+
+def _kin(kin: Kin) -> dict[str, Any]:
+    version = kin.version
+    return {"kind": kin.kind, "reference": kin.reference, "depth": kin.depth,
+            "artifact": version.artifact.kind if version is not None else None,
+            "versionId": version.pk if version is not None else None}
 
 
 def objects_document(version: Version, routes: str) -> list[dict[str, Any]]:

@@ -10,6 +10,8 @@ class Note(Body):
 
 
 class AliasTarget(Body):
-    """The version an alias shall point at, as `vN`."""
+    """The version an alias shall point at, as `vN`; `note` and `force` are for a promotion."""
 
     version: str
+    note: str = ""
+    force: bool = False

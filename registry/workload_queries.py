@@ -8,21 +8,23 @@ from optimize_site.kernel.models import Event
 from registry.models import Workload, WorkloadReference
 
 
-def list_workloads() -> QuerySet[Workload]:
-    """Every workload, newest first."""
-    return Workload.objects.select_related("evaluation_dataset__artifact").order_by("-created_at")
+def list_workloads(*, archived: bool = False) -> QuerySet[Workload]:
+    """Workloads, newest first; archived ones too where they are asked for."""
+    rows = Workload.objects.select_related("namespace", "evaluation_dataset__artifact").order_by("-created_at")
+    return rows if archived else rows.filter(archived_at=None)
 
 
 def find_workload(text: str) -> Workload | None:
     """The workload of that name, ID or beginning of an ID; None where there is none. Raises AmbiguousPrefix."""
     text = text.strip()
-    named = list_workloads().filter(name=text).first()
+    every = list_workloads(archived=True)
+    named = every.filter(name=text).first()
     if named is not None:
         return named
     if HEX.fullmatch(text) is None or len(text) < 4:
         return None
     try:
-        return find_by_prefix(list_workloads(), text, noun="workload")
+        return find_by_prefix(every, text, noun="workload")
     except NotFound as error:
         if error.code != "not_found":
             raise

@@ -14,7 +14,9 @@ def workload_row(workload: Workload) -> dict[str, Any]:
     dataset = workload.evaluation_dataset
     return {"workloadId": workload.pk, "name": workload.name, "namespace": workload.namespace_id,
             "description": workload.description, "evaluation": _evaluation(dataset, workload.grader),
-            "archivedAt": workload.archived_at, "createdBy": workload.created_by, "createdAt": workload.created_at}
+            "isArchived": workload.archived_at is not None, "archivedAt": workload.archived_at,
+            "isNamespaceArchived": workload.namespace.archived_at is not None,
+            "createdBy": workload.created_by, "createdAt": workload.created_at}
 
 
 def workload_document(workload: Workload) -> dict[str, Any]:

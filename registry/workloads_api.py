@@ -41,9 +41,10 @@ def make_router(word: str = "projects") -> Router:
     router = Router(tags=[word])
 
     @router.get("", operation_id=f"list_{word}")
-    def list_workloads(request: HttpRequest, limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
-        """Every workload, newest first."""
-        return page(queries.list_workloads(), word, workload_row, limit=limit, offset=offset)
+    def list_workloads(request: HttpRequest, archived: bool = False, limit: int = DEFAULT_LIMIT,
+                       offset: int = 0) -> dict[str, Any]:
+        """Workloads, newest first; with `archived`, those too."""
+        return page(queries.list_workloads(archived=archived), word, workload_row, limit=limit, offset=offset)
 
     @router.post("", response={201: dict[str, Any]}, operation_id=f"create_{word}")
     def create_workload(request: HttpRequest, body: NewWorkload) -> Status[dict[str, Any]]:
@@ -75,6 +76,18 @@ def make_router(word: str = "projects") -> Router:
         found = queries.get_workload(workload)
         return workload_document(operations.set_evaluation(found, dataset=body.dataset, grader=body.grader,
                                                            actor=actor_of(request)))
+
+    @router.post("/{workload}/archive", operation_id=f"archive_{word}")
+    def archive_workload(request: HttpRequest, workload: str) -> dict[str, Any]:
+        """Take a finished workload out of the lists; it takes no new work then."""
+        found = queries.get_workload(workload)
+        return workload_document(operations.archive_workload(found, actor=actor_of(request)))
+
+    @router.post("/{workload}/unarchive", operation_id=f"unarchive_{word}")
+    def unarchive_workload(request: HttpRequest, workload: str) -> dict[str, Any]:
+        """Bring an archived workload back."""
+        found = queries.get_workload(workload)
+        return workload_document(operations.unarchive_workload(found, actor=actor_of(request)))
 
     @router.get("/{workload}/refs/{name}", operation_id=f"get_reference_{word}")
     def get_reference(request: HttpRequest, workload: str, name: str) -> dict[str, Any]:

@@ -9,6 +9,9 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         from optimize_site.kernel import box
+        from optimize_site.kernel.in_progress import LISTERS
+        from runs.in_progress import runs_in_progress
         from runs.queries import claims_of_runs
 
         box.CLAIM_LISTERS.append(claims_of_runs)
+        LISTERS.append(runs_in_progress)

@@ -12,8 +12,9 @@ from endpoints.operations.work_steps import await_base, cancel, queue, send_back
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.conf import setting
-from registry.model_queries import serving_of
+from registry.model_queries import serving_of, workload_of
 from registry.models import Version
+from registry.operations.workloads import refuse_archived_workload
 from registry.queries import find_version
 
 ROLES = frozenset({"system", "user", "assistant"})
@@ -25,9 +26,10 @@ EXAMPLE = '[{"role": "user", "content": "My card was charged twice."}]'
 def start_trial(model: Version, messages: list[dict[str, Any]], *, actor: Actor) -> Trial:
     """Ask a model one thing. A trained model that is given no system message gets the one it was trained with.
 
-    Raises MalformedMessages, BaseModelNotReady, TemplateMismatch.
+    Raises MalformedMessages, BaseModelNotReady, TemplateMismatch, WorkloadArchived.
     """
     actor.require("operator")
+    refuse_archived_workload(workload_of(model))
     _check(messages)
     usable_base(model)
     trial = Trial.objects.create(model=model, messages=_with_system(model, messages), created_by=actor.name,

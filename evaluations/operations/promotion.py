@@ -13,8 +13,8 @@ from optimize_site.kernel import doorbell
 from optimize_site.kernel.auth import Actor
 from registry.model_queries import base_version_of
 from registry.models import Alias, Version, Workload, WorkloadReference
-from registry.operations.artifacts import remove_alias, set_alias
-from registry.operations.workloads import move_reference
+from registry.operations.artifacts import drop_alias, place_alias
+from registry.operations.workloads import move_reference, refuse_archived_workload
 
 CHAMPION = WorkloadReference.Name.CHAMPION.value
 
@@ -33,6 +33,7 @@ def promote(workload: Workload, version: Version, *, actor: Actor, note: str = "
     current = workload.references.select_related("version__artifact").filter(name=CHAMPION).first()
     if current is not None and current.version_id == version.pk:
         return current
+    refuse_archived_workload(workload)
     if force and not note.strip():
         raise NoteRequired("A promotion without the evidence needs a reason.", hint="Pass --note TEXT with it.")
     evidence = gather_evidence(workload, version, current)
@@ -88,9 +89,9 @@ def _move_alias(workload: Workload, version: Version, actor: Actor) -> None:
     """The registry's alias `champion` in the workload's namespace stands on the champion and nowhere else."""
     others = Alias.objects.filter(artifact__namespace=workload.namespace_id, artifact__kind="model", name=CHAMPION)
     for alias in others.exclude(artifact=version.artifact_id).select_related("artifact"):
-        remove_alias(alias.artifact, CHAMPION, actor=actor)
+        drop_alias(alias.artifact, CHAMPION, actor=actor)
     if version.artifact.namespace_id == workload.namespace_id:
-        set_alias(version.artifact, CHAMPION, version, actor=actor)
+        place_alias(version.artifact, CHAMPION, version, actor=actor)
 
 
 class Promotions:

@@ -44,7 +44,7 @@ def detail(request: HtmxRequest, model_id: str) -> HttpResponse:
         "version": version, "serving": serving, "facts": facts_of(version), "workload": workload,
         "is_champion": champion is not None and champion.version_id == version.pk,
         "lineage": _lineage(version), "run": _run(version), "uses": items("model-uses", version),
-        "evaluations": list_evaluations(model=version)[:EVALUATIONS],
+        "evaluations": list_evaluations(model=version, archived=True)[:EVALUATIONS],
         "score": best_scores_of_models([version.pk]).get(version.pk),
         "total_bytes": sum(item["bytes"] for item in version.objects_listing),
         "try_why_not": "" if state is not None and state.is_ready

@@ -1,31 +1,30 @@
 """`registry datasets …`."""
 
+import json
 import sys
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from datasets import sending, showing
 from optimize_site.kernel.commands import NounCommand, arg, verb
-from optimize_site.kernel.errors import InvalidInput
-from registry.references import LATEST, Reference, parse_artifact, parse_reference, shown
+from registry.commands.shown import ARCHIVED, LIMIT, OFFSET, address_of_version, kin, marked, read_lineage
+from registry.references import parse_artifact
 
 ROUTES = "/v1/registry/datasets"
 DATASET = arg("reference", metavar="NS/NAME[:REF]")
 NAMED = arg("reference", metavar="NS/NAME")
-ALIAS = arg("reference", metavar="NS/NAME:ALIAS")
 
 
 class DatasetVerbs(NounCommand):
     """What can be done with named datasets."""
 
-    @verb("datasets list", arg("--namespace", default=""), arg("--limit", type=int, default=50),
-          arg("--offset", type=int, default=0))
-    def list_datasets(self, namespace: str, limit: int, offset: int) -> None:
+    @verb("datasets list", arg("--namespace", default=""), ARCHIVED, LIMIT, OFFSET)
+    def list_datasets(self, namespace: str, archived: bool, limit: int, offset: int) -> None:
         """List named datasets."""
-        self.show(self.client.get(ROUTES, namespace=namespace, limit=limit, offset=offset), text=self._datasets)
+        found = self.client.get(ROUTES, namespace=namespace, archived=archived, limit=limit, offset=offset)
+        self.show(found, text=self._datasets)
 
-    @verb("datasets versions", NAMED, arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
+    @verb("datasets versions", NAMED, LIMIT, OFFSET)
     def list_dataset_versions(self, reference: str, limit: int, offset: int) -> None:
         """List a dataset's versions, newest first."""
         path = f"{ROUTES}/{parse_artifact(reference)}/versions"
@@ -35,11 +34,7 @@ class DatasetVerbs(NounCommand):
     @verb("datasets get", DATASET)
     def get_dataset(self, reference: str) -> None:
         """Show a dataset's versions and aliases, or one version and what it holds."""
-        parsed = _named(reference)
-        if str(parsed) == parsed.artifact:
-            self.show(self.client.get(f"{ROUTES}/{parsed.artifact}"), text=self._dataset)
-        else:
-            self.show(self.client.get(_path(parsed)), text=lambda document: showing.version(self, document))
+        self.show(self.client.get(address_of_version(ROUTES, reference, named=True)), text=self._dataset)
 
     @verb("datasets register", NAMED,
           arg("-f", "--file", required=True, help="chat rows, one JSON object a line; - is standard input"),
@@ -59,46 +54,35 @@ class DatasetVerbs(NounCommand):
                                                   "Nothing was registered."))
             return
         done = sending.send(self, path, file, alias=alias, format=format, description=description,
-                            lineage=_read_lineage(lineage))
+                            lineage=json.dumps(read_lineage(lineage)) if lineage else "")
         self.show(done, text=self._registered_dataset)
 
     @verb("datasets object", DATASET, arg("path", help="the object's path, as the version lists it"))
     def get_dataset_object(self, reference: str, path: str) -> None:
         """Write an object's bytes to standard output."""
-        self.client.download(f"{_path(_named(reference))}/objects/{quote(path, safe='')}", sys.stdout.buffer)
+        route = f"{address_of_version(ROUTES, reference)}/objects/{quote(path, safe='')}"
+        self.client.download(route, sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
     @verb("datasets annotate", DATASET, arg("--description", help="an empty text clears it"))
     def annotate_dataset(self, reference: str, description: str | None) -> None:
         """Set the note on a version, the newest where none is named."""
-        done = self.client.post(f"{_path(_named(reference))}/annotate", {"description": description})
-        self.show(done, text=lambda document: showing.version(self, document))
-
-    @verb("datasets alias set", ALIAS, arg("--version", required=True, metavar="vN"))
-    def set_dataset_alias(self, reference: str, version: str) -> None:
-        """Point an alias at a version."""
-        self.show(self.client.put(_alias_path(reference), {"version": version}), text=self._dataset_alias)
-
-    @verb("datasets alias get", ALIAS)
-    def get_dataset_alias(self, reference: str) -> None:
-        """Show where an alias points, and where it pointed, oldest first."""
-        self.show(self.client.get(_alias_path(reference)), text=self._dataset_alias)
-
-    @verb("datasets alias rm", ALIAS)
-    def remove_dataset_alias(self, reference: str) -> None:
-        """Take an alias away; versions stay."""
-        self.client.delete(_alias_path(reference))
-        self.show({"reference": reference, "removed": True}, text=lambda _: print(f"Removed {reference}."))
+        done = self.client.post(f"{address_of_version(ROUTES, reference)}/annotate", {"description": description})
+        self.show(done, text=self._dataset)
 
     def _datasets(self, document: dict[str, Any]) -> None:
         self.table(["DATASET", "LATEST", "VERSIONS", "EXAMPLES", "SIZE", "UPDATED"],
-                   [[item["reference"], item["latest"], item["versionCount"], item["exampleCount"],
+                   [[marked(item["reference"], item), item["latest"], item["versionCount"], item["exampleCount"],
                      showing.size(item["sizeBytes"]), showing.moment(item["updatedAt"])]
                     for item in document["datasets"]], right=["VERSIONS", "EXAMPLES", "SIZE"])
 
     def _dataset(self, document: dict[str, Any]) -> None:
+        if "versions" not in document:
+            showing.version(self, document)
+            self.facts(kin(document))
+            return
         aliases = ", ".join(f"{name} → {version}" for name, version in document["aliases"].items())
-        self.facts([("Aliases", aliases or "none")], title=document["reference"])
+        self.facts([("Aliases", aliases or "none")], title=marked(document["reference"], document))
         showing.versions(self, document)
 
     def _registered_dataset(self, document: dict[str, Any]) -> None:
@@ -106,36 +90,3 @@ class DatasetVerbs(NounCommand):
         self.say(f"{document['exampleCount']} examples, {showing.size(document['sizeBytes'])}"
                  + ("." if document["isNew"] else "; these examples were registered before."))
         showing.findings(self, document["findings"])
-
-    def _dataset_alias(self, document: dict[str, Any]) -> None:
-        self.facts([("Points at", document["version"])], title=document["reference"])
-        self.table(["VERSION", "SINCE", "BY"], [[move["version"], showing.moment(move["since"]), move["by"]]
-                                                for move in document["history"]])
-
-
-def _named(text: str) -> Reference:
-    """A reference with its namespace. Raises InvalidReference."""
-    parsed = parse_reference(text)
-    parse_artifact(parsed.artifact)
-    return parsed
-
-
-def _path(reference: Reference) -> str:
-    label = str(reference)[len(reference.artifact) + 1:] or LATEST
-    return f"{ROUTES}/{reference.artifact}/versions/{label}"
-
-
-def _alias_path(text: str) -> str:
-    parsed = _named(text)
-    if not parsed.alias:
-        raise InvalidInput(f"{shown(text)} names no alias.", code="invalid_reference", hint="Write NS/NAME:ALIAS.")
-    return f"{ROUTES}/{parsed.artifact}/aliases/{parsed.alias}"
-
-
-def _read_lineage(file: str) -> str:
-    if not file:
-        return ""
-    try:
-        return Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file} could not be read: {error}.", code="unreadable_file") from error

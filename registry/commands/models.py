@@ -1,5 +1,6 @@
 """The verbs of `registry models`."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,32 +15,40 @@ from optimize_site.kernel.commands import (
     read_document,
     verb,
 )
-from optimize_site.kernel.errors import InvalidInput
+from registry.commands.bundles import archive_of
+from registry.commands.shown import ARCHIVED, LIMIT, OFFSET, kin, marked
 
 ROUTE, TRIALS = "/v1/registry/models", "/v1/training/trials"
 NAME = arg("model", metavar="NS/NAME")
 VERSION = arg("model", metavar="NS/NAME[:REF]", help="or a model ID")
-ALIAS = arg("alias", metavar="NS/NAME:ALIAS")
+DESCRIPTOR = arg("-f", "--file", required=True, metavar="FILE", help="JSON or YAML; - for standard input")
+ADAPTER = arg("--adapter", default="", metavar="ZIP_OR_FOLDER",
+              help="adapter_config.json and adapter_model.safetensors, where the descriptor is of an adapter")
 OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CANCELLED}
 
 
 class ModelVerbs(NounCommand):
     """Mixed into the `registry` command."""
 
-    @verb("models list", arg("--namespace", "--project", dest="namespace", default="", metavar="NS"))
-    def list_models(self, namespace: str) -> None:
+    @verb("models list", arg("--namespace", "--project", "--workload", dest="namespace", default="", metavar="NS"),
+          ARCHIVED, LIMIT, OFFSET)
+    def list_models(self, namespace: str, archived: bool, limit: int, offset: int) -> None:
         """Show the named models."""
-        self.show(self.client.get(ROUTE, namespace=namespace, limit=100), text=lambda document: self.table(
+        found = self.client.get(ROUTE, namespace=namespace, archived=archived, limit=limit, offset=offset)
+        self.show(found, text=lambda document: self.table(
             ["MODEL", "LATEST", "VERSIONS", "BASE MODEL", "ALIASES"],
-            [[row["reference"], row["latest"], row["versions"], row["baseModel"], _aliases(row["aliases"])]
+            [[marked(row["reference"], row), row["latest"], row["versions"], row["baseModel"], _aliases(row["aliases"])]
              for row in document["models"]], right=["VERSIONS"]))
 
     @verb("models versions", NAME, arg("--base-model", default="", metavar="REPO_OR_VERSION"),
-          arg("--produced-by-kind", default="", metavar="KIND"), arg("--produced-by-id", default="", metavar="ID"))
-    def list_model_versions(self, model: str, base_model: str, produced_by_kind: str, produced_by_id: str) -> None:
+          arg("--produced-by-kind", default="", metavar="KIND", help="such as run"),
+          arg("--produced-by-id", default="", metavar="ID", help="RUN_ID, or RUN_ID#STEP for a checkpoint's"), LIMIT,
+          OFFSET)
+    def list_model_versions(self, model: str, base_model: str, produced_by_kind: str, produced_by_id: str, limit: int,
+                            offset: int) -> None:
         """Show a model's versions, newest first."""
         found = self.client.get(f"{address(model)}/versions", baseModel=base_model, producedByKind=produced_by_kind,
-                                producedById=produced_by_id, limit=100)
+                                producedById=produced_by_id, limit=limit, offset=offset)
         self.show(found, text=lambda document: self._versions(document["versions"]))
 
     @verb("models get", VERSION)
@@ -63,36 +72,17 @@ class ModelVerbs(NounCommand):
             self.client.download(f"{address(model)}/adapter.zip", target)
         self.say(f"Saved {path} ({path.stat().st_size / 1e6:.1f} MB).")
 
-    @verb("models register", NAME, arg("-f", "--file", required=True, metavar="FILE", help="- for standard input"),
-          arg("--alias", default=""))
-    def register_model(self, model: str, file: str, alias: str) -> None:
-        """Register a version from a descriptor."""
-        body = {"descriptor": read_document(file), "alias": alias}
-        self.show(self.client.post(f"{address(model)}/register", body),
-                  text=lambda document: print(document["reference"]))
+    @verb("models register", NAME, DESCRIPTOR, ADAPTER, arg("--alias", default=""))
+    def register_model(self, model: str, file: str, adapter: str, alias: str) -> None:
+        """Register a base model from a descriptor, or an adapter from elsewhere with its two files."""
+        done = send_model(self, file, adapter, register=f"{address(model)}/register", send=f"{address(model)}/versions",
+                          alias=alias)
+        self.show(done, text=lambda document: print(document["reference"]))
 
     @verb("models annotate", VERSION, arg("--description", default=None, help="an empty text clears it"))
     def annotate_model(self, model: str, description: str | None) -> None:
         """Set or clear the note on a version."""
         self.show(self.client.post(f"{address(model)}/annotate", {"description": description}), text=self._model)
-
-    @verb("models alias set", ALIAS, arg("--version", required=True, metavar="vN"),
-          arg("--note", default="", help="why, where the alias is the champion of a workload"))
-    def set_model_alias(self, alias: str, version: str, note: str) -> None:
-        """Point an alias at a version; a workload's `champion` is a promotion."""
-        body = {"version": version, "note": note, "force": self.options.force}
-        self.show(self.client.post(alias_address(alias), body), text=self._alias)
-
-    @verb("models alias get", ALIAS)
-    def get_model_alias(self, alias: str) -> None:
-        """Show where an alias points, and where it pointed, oldest first."""
-        self.show(self.client.get(alias_address(alias)), text=self._alias)
-
-    @verb("models alias rm", ALIAS)
-    def remove_model_alias(self, alias: str) -> None:
-        """Take an alias away; versions stay."""
-        self.client.delete(alias_address(alias))
-        self.say(f"{alias} is gone; its versions stay.")
 
     @verb("models try", VERSION, arg("--input", required=True, metavar="TEXT", help="- for standard input"),
           arg("--instructions", default="", metavar="TEXT", help="the system message"))
@@ -113,7 +103,7 @@ class ModelVerbs(NounCommand):
     def _model(self, found: dict[str, Any]) -> None:
         if isinstance(found.get("versions"), list):
             aliases = _aliases(found["aliases"]) or "none"
-            self.facts([("Model", found["reference"]), ("Aliases", aliases)], title="Model")
+            self.facts([("Model", marked(found["reference"], found)), ("Aliases", aliases)], title="Model")
             print()
             self._versions(found["versions"])
             return
@@ -121,20 +111,15 @@ class ModelVerbs(NounCommand):
         rank = f"adapter over {found['baseModel']}, rank {found['adapterRank']}"
         modules = ", ".join(serving.get("targetModules", []))
         self.facts([
-            ("Version", found["reference"]), ("Model ID", found["modelId"]), ("Digest", found["digest"]),
+            ("Version", marked(found["reference"], found)), ("Model ID", found["modelId"]), ("Digest", found["digest"]),
             ("Registered", f"{found['createdAt'][:16]} by {found['createdBy']}"),
             ("Aliases", ", ".join(found["aliases"]) or None), ("Lifecycle", found["lifecycle"]),
             ("Base model", found["baseModel"]),
-            ("Parent", ", ".join(f"base model {parent['reference']}" for parent in found["parents"]) or None),
+            *kin(found),
             ("Produced by", f"{found['producedByKind']} {found['producedById']}" if found["producedByKind"] else None),
             ("Serving", rank if found["adapterRank"] else "base model"), ("Artifact", serving.get("ref")),
             ("Modules", modules or None),
             ("Workload", found["workload"]), ("Description", found["description"] or None)], title="Model version")
-
-    def _alias(self, found: dict[str, Any]) -> None:
-        print(f"{found['reference']} is {found['version']}")
-        self.table(["VERSION", "SINCE", "BY"], [[row["version"], row["since"][:19], row["by"]]
-                                                for row in found["history"]])
 
     def _trial(self, found: dict[str, Any]) -> None:
         for system, answer in found["answers"].items():
@@ -148,12 +133,13 @@ def address(model: str) -> str:
     return f"{ROUTE}/{quote(model, safe='/:@')}"
 
 
-def alias_address(alias: str) -> str:
-    """The route of `NS/NAME:ALIAS`. Raises InvalidInput for another form."""
-    name, colon, label = alias.partition(":")
-    if not colon or not label or "/" not in name:
-        raise InvalidInput(f"{alias!r} is not of the form NS/NAME:ALIAS.", code="usage")
-    return f"{address(name)}/aliases/{quote(label, safe='')}"
+def send_model(command: NounCommand, file: str, adapter: str, *, register: str, send: str, **query: str) -> Any:
+    """Register a descriptor, or send an adapter with it."""
+    descriptor = read_document(file)
+    if not adapter:
+        return command.client.post(register, {"descriptor": descriptor} | query)
+    with archive_of(command, adapter) as (stream, _):
+        return command.client.send_file(send, stream, descriptor=json.dumps(descriptor), **query)
 
 
 def _aliases(aliases: dict[str, str]) -> str:

@@ -4,6 +4,9 @@ from typing import Any
 from urllib.parse import quote
 
 from optimize_site.kernel.commands import NounCommand, arg, verb
+from registry.commands.shown import ARCHIVED, LIMIT, OFFSET, marked
+
+ROUTE = "/v1/registry/namespaces"
 
 
 class NamespaceVerbs(NounCommand):
@@ -14,31 +17,49 @@ class NamespaceVerbs(NounCommand):
         """Show what the registry takes."""
         self.show(self.client.get("/v1/registry/info"), text=self._limits)
 
-    @verb("namespaces list", arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
-    def list_namespaces(self, limit: int, offset: int) -> None:
+    @verb("namespaces list", ARCHIVED, LIMIT, OFFSET)
+    def list_namespaces(self, archived: bool, limit: int, offset: int) -> None:
         """List namespaces with what they hold."""
-        self.show(self.client.get("/v1/registry/namespaces", limit=limit, offset=offset), text=self._namespaces)
+        self.show(self.client.get(ROUTE, archived=archived, limit=limit, offset=offset), text=self._namespaces)
 
     @verb("namespaces get", arg("namespace"))
     def get_namespace(self, namespace: str) -> None:
         """Show what a namespace holds, by name."""
-        self.show(self.client.get(f"/v1/registry/namespaces/{quote(namespace, safe='')}"), text=self._namespace)
+        self.show(self.client.get(_address(namespace)), text=self._namespace)
 
     @verb("namespaces annotate", arg("namespace"), arg("--description", help="an empty text clears it"))
     def annotate_namespace(self, namespace: str, description: str | None) -> None:
         """Set the note on a namespace."""
-        path = f"/v1/registry/namespaces/{quote(namespace, safe='')}/annotate"
-        self.show(self.client.post(path, {"description": description}), text=self._namespace)
+        done = self.client.post(f"{_address(namespace)}/annotate", {"description": description})
+        self.show(done, text=self._namespace)
+
+    @verb("namespaces archive", arg("namespace"))
+    def archive_namespace(self, namespace: str) -> None:
+        """Take a namespace whose work is finished out of the lists; nothing can be registered in it then."""
+        self.confirm(f"Archive the namespace {namespace}?", needs_force=True)
+        self.show(self.client.post(f"{_address(namespace)}/archive"), text=lambda document: print(
+            f"The namespace {document['name']} is archived; "
+            f"`./optimize registry namespaces unarchive {document['name']}` brings it back."))
+
+    @verb("namespaces unarchive", arg("namespace"))
+    def unarchive_namespace(self, namespace: str) -> None:
+        """Bring an archived namespace back."""
+        self.show(self.client.post(f"{_address(namespace)}/unarchive"),
+                  text=lambda document: print(f"The namespace {document['name']} is open."))
 
     def _limits(self, document: dict[str, Any]) -> None:
         self.facts([("Area", document["area"]), ("Largest upload", f"{document['datasets']['maxBytes']:,} bytes")])
 
     def _namespaces(self, document: dict[str, Any]) -> None:
         self.table(["NAMESPACE", "DATASETS", "MODELS", "BUNDLES", "DESCRIPTION"],
-                   [[item["name"], item["datasets"], item["models"], item["bundles"], item["description"]]
+                   [[marked(item["name"], item), item["datasets"], item["models"], item["bundles"], item["description"]]
                     for item in document["namespaces"]], right=["DATASETS", "MODELS", "BUNDLES"])
 
     def _namespace(self, document: dict[str, Any]) -> None:
         self.facts([(kind.capitalize(), ", ".join(document[kind]) or "none") for kind in
                     ("datasets", "models", "bundles")] + [("Description", document["description"] or None)],
-                   title=document["name"])
+                   title=marked(document["name"], document))
+
+
+def _address(namespace: str) -> str:
+    return f"{ROUTE}/{quote(namespace, safe='')}"

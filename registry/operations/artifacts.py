@@ -1,22 +1,33 @@
-"""Appending versions to named artifacts, and moving the aliases that point at them."""
+"""Appending versions to named artifacts, and moving the aliases that point at them.
+
+`champion` on a model in a workload's namespace is a promotion, whichever way it is asked for.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
 
-from optimize_site.kernel import events
+from optimize_site.kernel import events, promotion
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.errors import NotFound
 from optimize_site.kernel.hashing import sha256_json
-from registry.models import Alias, AliasMove, Artifact, Namespace, Version
+from registry.errors import ChampionAlias
+from registry.lineage import Lineage, resolve_lineage
+from registry.models import Alias, AliasMove, Artifact, Namespace, Parent, Version, Workload, WorkloadReference
+from registry.operations.namespaces import refuse_archived
 from registry.queries import get_alias
 from registry.references import Reference, parse_alias, parse_artifact
+
+CHAMPION = WorkloadReference.Name.CHAMPION.value
 
 
 @dataclass(frozen=True)
 class NewVersion:
-    """What a version holds. `objects` lists `{"path", "sha256", "bytes"}`; `content_hash` defaults to the digest."""
+    """What a version holds. `objects` lists `{"path", "sha256", "bytes"}`; `content_hash` defaults to the digest.
+
+    `lineage` is as `registry.lineage` reads it. A producer it names stands where `produced_by_kind` is empty.
+    """
 
     format: str
     objects: list[dict[str, Any]] = field(default_factory=list)
@@ -40,7 +51,7 @@ def register_version(kind: str, reference: str, new: NewVersion, *, actor: Actor
     """Append a version to the artifact `NS/NAME`, which comes into being with its first; set `alias` on it.
 
     What the artifact already holds under the same digest is returned as it is, with False. Raises InvalidReference,
-    ReservedAlias.
+    ReservedAlias, NamespaceArchived, MalformedLineage, UnknownVersion for a parent that there is not.
     """
     actor.require("operator")
     alias = parse_alias(alias) if alias else ""
@@ -48,54 +59,78 @@ def register_version(kind: str, reference: str, new: NewVersion, *, actor: Actor
     version = artifact.versions.filter(digest=new.digest).select_related("artifact__namespace").first()
     is_new = version is None
     if version is None:
-        version = _append(artifact, new, actor)
+        refuse_archived(artifact.namespace)
+        version = _append(artifact, new, resolve_lineage(new.lineage, artifact.namespace_id), actor)
     if alias:
-        _point(artifact, alias, version, actor)
+        set_alias(artifact, alias, version, actor=actor)
     return version, is_new
 
 
 def _lock_artifact(kind: str, reference: Reference, actor: Actor) -> Artifact:
-    """The artifact, locked until the transaction ends, so that versions are numbered one at a time."""
-    namespace, _ = Namespace.objects.get_or_create(name=reference.namespace, defaults={"created_by": actor.name})
+    """The artifact, locked until the transaction ends, so that versions are numbered one at a time; its namespace too,
+    so that none is added while it is being archived."""
+    Namespace.objects.get_or_create(name=reference.namespace, defaults={"created_by": actor.name})
+    namespace = Namespace.objects.select_for_update(no_key=True).get(pk=reference.namespace)
     artifact, _ = Artifact.objects.get_or_create(kind=kind, namespace=namespace, name=reference.name)
-    return Artifact.objects.select_for_update().get(pk=artifact.pk)
+    locked = Artifact.objects.select_for_update().get(pk=artifact.pk)
+    locked.namespace = namespace
+    return locked
 
 
-def _append(artifact: Artifact, new: NewVersion, actor: Actor) -> Version:
+def _append(artifact: Artifact, new: NewVersion, lineage: Lineage, actor: Actor) -> Version:
     newest = artifact.versions.order_by("-number").values_list("number", flat=True).first()
     version = Version.objects.create(
         artifact=artifact, number=(newest or 0) + 1, digest=new.digest, content_hash=new.content_hash or new.digest,
-        format=new.format, descriptor=new.descriptor, objects_listing=new.objects, lineage=new.lineage,
-        produced_by_kind=new.produced_by_kind, produced_by_id=new.produced_by_id, description=new.description,
+        format=new.format, descriptor=new.descriptor, objects_listing=new.objects, lineage=lineage.document,
+        produced_by_kind=new.produced_by_kind or lineage.produced_by_kind,
+        produced_by_id=new.produced_by_id or lineage.produced_by_id, description=new.description,
         created_by=actor.name)
+    for parent in lineage.parents:
+        parent.child = version
+    Parent.objects.bulk_create(lineage.parents)
     events.record(artifact.kind, version.pk, f"{artifact.kind}.registered", actor=actor,
                   data={"reference": version.reference, "digest": version.digest})
     return version
 
 
 @transaction.atomic
-def set_alias(artifact: Artifact, name: str, version: Version, *, actor: Actor) -> Alias:
+def set_alias(artifact: Artifact, name: str, version: Version, *, actor: Actor, note: str = "",
+              force: bool = False) -> Alias:
     """Point an alias at a version of its artifact; pointing it where it points changes nothing.
 
-    Raises NotFound for another artifact's version, ReservedAlias, InvalidReference.
+    `note` and `force` are for a promotion. Raises NotFound for another artifact's version, ReservedAlias,
+    InvalidReference, and what a promotion raises.
     """
     actor.require("operator")
+    name = parse_alias(name)
     if version.artifact_id != artifact.pk:
         raise NotFound(f"{artifact.reference} holds no version {version.reference}.", code="unknown_reference",
                        hint="An alias points at a version of its own artifact.")
+    workload = _judging_workload(artifact, name)
+    if workload is None:
+        return place_alias(artifact, name, version, actor=actor)
+    promotion.promote(workload, version, actor=actor, note=note, force=force)
+    return get_alias(artifact, CHAMPION)
+
+
+def _judging_workload(artifact: Artifact, alias: str) -> Workload | None:
+    """The workload whose champion an alias is; None for every other alias."""
+    if alias != CHAMPION or artifact.kind != Artifact.Kind.MODEL:
+        return None
+    return Workload.objects.filter(namespace=artifact.namespace_id).first()
+
+
+def place_alias(artifact: Artifact, name: str, version: Version, *, actor: Actor) -> Alias:
+    """Write where an alias points, with its history and an event. The decision was made by the caller."""
     locked = Artifact.objects.select_for_update().get(pk=artifact.pk)
-    return _point(locked, parse_alias(name), version, actor)
-
-
-def _point(artifact: Artifact, name: str, version: Version, actor: Actor) -> Alias:
-    alias = artifact.aliases.filter(name=name).first()
+    alias = locked.aliases.filter(name=name).first()
     if alias is not None and alias.version_id == version.pk:
         return alias
-    epoch = alias.epoch if alias is not None else _epochs_closed(artifact, name) + 1
-    alias, _ = Alias.objects.update_or_create(artifact=artifact, name=name,
+    epoch = alias.epoch if alias is not None else _epochs_closed(locked, name) + 1
+    alias, _ = Alias.objects.update_or_create(artifact=locked, name=name,
                                               defaults={"version": version, "epoch": epoch})
-    AliasMove.objects.create(artifact=artifact, name=name, version=version, epoch=epoch, actor=actor.name)
-    events.record(artifact.kind, version.pk, "alias.set", actor=actor,
+    AliasMove.objects.create(artifact=locked, name=name, version=version, epoch=epoch, actor=actor.name)
+    events.record(locked.kind, version.pk, "alias.set", actor=actor,
                   data={"alias": f"{artifact.reference}:{name}", "version": f"v{version.number}"})
     return alias
 
@@ -106,10 +141,23 @@ def _epochs_closed(artifact: Artifact, name: str) -> int:
 
 @transaction.atomic
 def remove_alias(artifact: Artifact, name: str, *, actor: Actor) -> None:
-    """Take an alias away; versions stay, and so does its history. Raises UnknownVersion, ReservedAlias."""
+    """Take an alias away; versions stay, and so does its history. Setting it again starts a new one.
+
+    Raises UnknownVersion, ReservedAlias, ChampionAlias.
+    """
     actor.require("operator")
+    name = parse_alias(name)
+    workload = _judging_workload(artifact, name)
+    if workload is not None and workload.references.filter(name=CHAMPION, version__artifact=artifact).exists():
+        raise ChampionAlias(f"{artifact.reference}:{CHAMPION} is the champion of the workload {workload.name}.",
+                            hint=f"`./optimize workloads promote {workload.name} MODEL` puts another in its place.")
+    drop_alias(artifact, name, actor=actor)
+
+
+def drop_alias(artifact: Artifact, name: str, *, actor: Actor) -> None:
+    """Write that an alias is gone, which closes its history. The decision was made by the caller."""
     Artifact.objects.select_for_update().get(pk=artifact.pk)
-    alias = get_alias(artifact, parse_alias(name))
+    alias = get_alias(artifact, name)
     AliasMove.objects.create(artifact=artifact, name=alias.name, version=None, epoch=alias.epoch, actor=actor.name)
     events.record(artifact.kind, alias.version_id, "alias.removed", actor=actor,
                   data={"alias": f"{artifact.reference}:{alias.name}"})

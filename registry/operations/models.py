@@ -1,5 +1,6 @@
-"""Registering models: base models when they are ready, adapters when a run ends, and what is said of them."""
+"""Registering models: base models when they are ready or by a descriptor, adapters when a run ends."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,15 +8,18 @@ from django.db import transaction
 
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.blobs import put_file
+from registry.adapter_files import CONFIG, WEIGHTS
 from registry.base_model_queries import get_base_model
 from registry.errors import AdapterIncomplete, MalformedDescriptor
+from registry.lineage import BASE as BASE_PARENT
+from registry.lineage import TRAINING, VALIDATION
+from registry.model_descriptor import parse_model_descriptor
 from registry.model_queries import ADAPTER, BASE
 from registry.models import Artifact, BaseModel, Version, Workload
 from registry.operations.artifacts import NewVersion, register_version
-from registry.operations.model_aliases import set_model_alias
+from registry.queries import find_version
 
-EXAMPLE = 'Example: {"servingModel": {"variant": "BASE", "baseModel": "Qwen/Qwen3-0.6B"}}'
-ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+ADAPTER_FILES = (CONFIG, WEIGHTS)
 FORMATS = {BASE: "base-model", ADAPTER: "peft-lora"}
 
 
@@ -44,8 +48,7 @@ def register_run_model(*, workload: Workload, base_model: str, base_revision: st
     objects = [_keep(adapter_folder, file) for file in ADAPTER_FILES]
     serving = {"variant": ADAPTER, "baseModel": base_model, "adapterRank": rank,
                "targetModules": sorted(target_modules), "ref": f"adapters/{run_id}"}
-    parents = [] if base_version is None else [
-        {"kind": "model/base", "reference": base_version.reference, "modelId": base_version.pk}]
+    parents = list(_parents_of_run(base_version, lineage))
     facts = lineage | {"run": run_id, "step": step, "baseRevision": base_revision, "workload": workload.pk,
                        "parents": parents}
     new = NewVersion(FORMATS[ADAPTER], objects, descriptor={"servingModel": serving}, lineage=facts,
@@ -55,39 +58,38 @@ def register_run_model(*, workload: Workload, base_model: str, base_revision: st
 
 
 @transaction.atomic
-def register_descriptor(reference: str, descriptor: dict[str, Any], *, alias: str = "", actor: Actor) -> Version:
-    """Register a base model under a name of one's own, from `{"servingModel": {"variant": "BASE", "baseModel": …}}`.
+def register_descriptor(reference: str, document: Any, *, alias: str = "", actor: Actor) -> Version:
+    """Register a base model under a name of one's own (or, where `reference` is empty, under its own name).
 
     Without a revision it is pinned to the commit that was prepared here, or that the catalog states. Raises
-    InvalidReference, MalformedDescriptor, NotFound.
+    InvalidReference, MalformedDescriptor, NotFound, NamespaceArchived.
     """
-    serving = _base_serving(descriptor)
-    state = get_base_model(str(serving["baseModel"]))
-    revision = str(serving.get("revision") or state.revision)
+    actor.require("operator")
+    descriptor = parse_model_descriptor(document)
+    if not descriptor.is_base:
+        raise MalformedDescriptor("The descriptor is of an adapter, and no adapter came with it.",
+                                  hint="Send its two files: `--adapter FOLDER_OR_ZIP`.")
+    state = get_base_model(descriptor.base_model)
+    revision = descriptor.revision or state.revision
     if not revision:
         raise MalformedDescriptor(f"The commit of {state.repository} is not known here.",
                                   hint=f"State `revision`, or run `base-models select {state.repository}` first.")
     pinned = {"variant": BASE, "baseModel": state.repository, "revision": revision}
-    facts = {"baseRevision": revision, "chatTemplateSha256": state.chat_template_sha256}
-    new = NewVersion(FORMATS[BASE], descriptor={"servingModel": pinned}, lineage=facts)
-    version = register_version(Artifact.Kind.MODEL, reference, new, actor=actor)[0]
-    if alias:
-        set_model_alias(version.artifact, alias, version, actor=actor)
-    return version
+    facts = descriptor.lineage | {"baseRevision": revision, "chatTemplateSha256": state.chat_template_sha256}
+    new = NewVersion(FORMATS[BASE], descriptor={"servingModel": pinned}, lineage=facts,
+                     description=descriptor.description)
+    return register_version(Artifact.Kind.MODEL, reference or reference_name(state.repository), new, actor=actor,
+                            alias=alias)[0]
 
 
-def _base_serving(descriptor: dict[str, Any]) -> dict[str, Any]:
-    serving = descriptor.get("servingModel")
-    if set(descriptor) != {"servingModel"} or not isinstance(serving, dict):
-        raise MalformedDescriptor("A model descriptor holds `servingModel` and nothing else.", hint=EXAMPLE)
-    if serving.get("variant") != BASE:
-        raise MalformedDescriptor(f"The variant {serving.get('variant')!r} cannot be registered from a descriptor.",
-                                  hint=f"A run registers its adapter itself. {EXAMPLE}")
-    unknown = sorted(set(serving) - {"variant", "baseModel", "revision"})
-    if unknown or not isinstance(serving.get("baseModel"), str):
-        raise MalformedDescriptor(f"servingModel has unknown fields: {', '.join(unknown)}." if unknown else
-                                  "servingModel.baseModel must name a repository.", hint=EXAMPLE)
-    return serving
+def _parents_of_run(base: Version | None, lineage: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """What a run's model came from: its base model and the datasets that its lineage names."""
+    if base is not None:
+        yield {"kind": BASE_PARENT, "reference": base.reference}
+    for kind, name in ((TRAINING, "dataset"), (VALIDATION, "validationDataset")):
+        dataset = find_version(Artifact.Kind.DATASET, lineage[name]) if lineage.get(name) else None
+        if dataset is not None:
+            yield {"kind": kind, "reference": dataset.reference}
 
 
 def reference_name(repository: str) -> str:

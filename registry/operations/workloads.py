@@ -1,23 +1,27 @@
-"""Workloads: making, naming, what judges them, what they refer to. Each change is an event of the workload."""
+"""Workloads: making, naming, judging, referring, archiving. Each change is an event of the workload."""
 
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from optimize_site.kernel import events, promotion
 from optimize_site.kernel.auth import Actor
-from optimize_site.kernel.errors import InvalidInput
+from optimize_site.kernel.errors import InvalidInput, Problem
 from optimize_site.kernel.graders import DEFAULT, available_grader
-from optimize_site.kernel.ids import looks_like_id
+from optimize_site.kernel.ids import SHOWN, looks_like_id
+from optimize_site.kernel.in_progress import in_progress
 from registry.errors import (
     MalformedName,
-    NamespaceArchived,
     NamespaceTaken,
     NotABaseModel,
+    WorkInProgress,
+    WorkloadArchived,
     WorkloadExists,
 )
 from registry.model_queries import get_model, serving_of
 from registry.models import Artifact, Namespace, Version, Workload, WorkloadReference
+from registry.operations.namespaces import refuse_archived
 from registry.queries import resolve_version
 from registry.references import PART, RULE, shown
 
@@ -86,8 +90,12 @@ def set_evaluation(workload: Workload, *, dataset: str, grader: str = "", actor:
 @transaction.atomic
 def set_reference(workload: Workload, name: str, model: str, *, actor: Actor, note: str = "",
                   force: bool = False) -> WorkloadReference:
-    """Point `base`, `candidate` or `champion` at a model. `base` takes a base model; `champion` is a promotion."""
+    """Point `base`, `candidate` or `champion` at a model. `base` takes a base model; `champion` is a promotion.
+
+    Raises InvalidInput, WorkloadArchived, NotABaseModel, and what a promotion raises.
+    """
     actor.require("operator")
+    refuse_archived_workload(workload)
     if name not in REFERENCES:
         raise InvalidInput(f"A workload has no reference {name!r}.", hint=f"One of {', '.join(REFERENCES)}.",
                            code="unknown_reference")
@@ -113,6 +121,64 @@ def move_reference(workload: Workload, name: str, version: Version, *, actor: Ac
           previousModelId=before.version_id if before else None,
           previousModel=before.version.reference if before else None, evidence=evidence or {})
     return reference
+
+
+# Archiving -----------------------------------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def archive_workload(workload: Workload, *, actor: Actor) -> Workload:
+    """Take a finished workload and what belongs to it out of the lists, and let it take no new work.
+
+    It can still be read, and its models named. Its namespace stays open. Archiving twice changes nothing. Raises
+    WorkInProgress, naming each unfinished piece of work.
+    """
+    actor.require("operator")
+    # Whoever adds work writes a row that refers to this one, and so waits for this lock; then `check_takes_work` sees.
+    locked = Workload.objects.select_for_update().get(pk=workload.pk)
+    if locked.archived_at is not None:
+        return locked
+    _refuse_in_progress(locked)
+    return _change(locked, "archived", actor, {"archived_at": timezone.now()})
+
+
+def _refuse_in_progress(workload: Workload) -> None:
+    found = in_progress(workload)
+    if not found:
+        return
+    listed = ", ".join(f"{item.kind} {item.id[:SHOWN]} ({item.phase})" for item in found[:20])
+    more = f" and {len(found) - 20} more" if len(found) > 20 else ""
+    problems = [Problem(f"{item.kind} {item.id[:SHOWN]}", "in_progress", f"It is {item.phase}.", item.command)
+                for item in found]
+    raise WorkInProgress(f"The workload {workload.name} has work in progress: {listed}{more}.", problems=problems,
+                         hint="Wait until it is over, or cancel it.")
+
+
+@transaction.atomic
+def unarchive_workload(workload: Workload, *, actor: Actor) -> Workload:
+    """Undo `archive_workload`. An open workload stays as it is."""
+    actor.require("operator")
+    locked = Workload.objects.select_for_update().get(pk=workload.pk)
+    return locked if locked.archived_at is None else _change(locked, "unarchived", actor, {"archived_at": None})
+
+
+def refuse_archived_workload(workload: Workload | None) -> None:
+    """Raises WorkloadArchived, with the command that brings it back, where the workload takes no new work."""
+    if workload is not None and workload.archived_at is not None:
+        raise WorkloadArchived(f"The workload {workload.name} is archived and takes no new work.",
+                               hint=f"`./optimize workloads unarchive {workload.name}` brings it back.")
+
+
+def refuse_archived_owner(namespace: str) -> None:
+    """`refuse_archived_workload` for the workload whose namespace this is, where it is one's."""
+    refuse_archived_workload(Workload.objects.filter(namespace=namespace).first())
+
+
+def check_takes_work(workload_id: str) -> None:
+    """`refuse_archived_workload` as the database has it now. Call it after the new work's row is written, in the same
+    transaction: an archiving that came first is seen then, and one that comes later sees the row.
+    """
+    refuse_archived_workload(Workload.objects.get(pk=workload_id))
 
 
 def _change(workload: Workload, what: str, actor: Actor, columns: dict[str, Any], **data: Any) -> Workload:
@@ -148,9 +214,7 @@ def _check_namespace(namespace: Namespace) -> None:
     if other is not None:
         raise NamespaceTaken(f"The namespace {namespace.pk} belongs to the workload {other.name}.",
                              hint="A renamed workload keeps its namespace; choose another name.")
-    if namespace.archived_at is not None:
-        raise NamespaceArchived(f"The namespace {namespace.pk} is archived.",
-                                hint=f"`registry namespaces unarchive {namespace.pk}` restores it.")
+    refuse_archived(namespace)
 
 
 def _dataset(text: str, namespace: str) -> Version:

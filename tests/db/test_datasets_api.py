@@ -57,12 +57,14 @@ def file(tmp_path):
 
 @pytest.mark.requirement("R020", "R010")
 def test_a_body_becomes_a_version_and_the_same_body_the_same(api):
-    made = api("post", f"{ROUTE}/support/train/versions", BODY, alias="good", lineage='{"parents": ["support/raw:v1"]}')
+    raw = api("post", f"{ROUTE}/support/raw/versions", BODY).json()
+    made = api("post", f"{ROUTE}/support/train/versions", BODY, alias="good", lineage='{"parents": ["support/raw"]}')
     assert made.status_code == 201
     document = made.json()
     assert document["reference"] == "support/train:v1"
     assert document["aliases"] == ["good"]
-    assert document["lineage"] == {"parents": ["support/raw:v1"]}
+    assert document["lineage"] == {"parents": [{"kind": "dataset/source", "reference": "support/raw:v1",
+                                                "versionId": raw["versionId"]}]}
     assert (document["exampleCount"], document["toolRows"], document["isNew"]) == (1, 0, True)
     assert document["objects"][0]["location"] == f"{ROUTE}/support/train/versions/v1/objects/examples.jsonl"
     again = api("post", f"{ROUTE}/support/train/versions", BODY)

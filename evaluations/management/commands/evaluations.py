@@ -6,6 +6,7 @@ from urllib.parse import quote
 from optimize_site.kernel.commands import EXIT_CANCELLED, EXIT_DONE, EXIT_WORK_FAILED, NounCommand, arg, verb
 from optimize_site.kernel.errors import InvalidInput
 from optimize_site.kernel.ids import SHOWN
+from registry.commands.shown import marked
 
 ROUTE = "/v1/training/evaluations"
 OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CANCELLED}
@@ -54,10 +55,11 @@ class Command(NounCommand):
         return self._wait(evaluation, exit_status)
 
     @verb("list", arg("--model", default="", metavar="MODEL"), WORKLOAD,
-          arg("--phase", default="", help="a phase, or `open` for the unfinished"))
-    def list_evaluations(self, model: str, workload: str, phase: str) -> None:
+          arg("--phase", default="", help="a phase, or `open` for the unfinished"),
+          arg("--archived", action="store_true", help="those of archived workloads too"))
+    def list_evaluations(self, model: str, workload: str, phase: str, archived: bool) -> None:
         """Show evaluations, newest first."""
-        found = self.client.get(ROUTE, model=model, workload=workload, phase=phase, limit=PAGE)
+        found = self.client.get(ROUTE, model=model, workload=workload, phase=phase, archived=archived, limit=PAGE)
         self.show(found, text=self._table)
 
     @verb("report", EVALUATION)
@@ -110,7 +112,7 @@ class Command(NounCommand):
 
     def _table(self, document: dict[str, Any]) -> None:
         self.table(["ID", "PHASE", "MODEL", "WORKLOAD", "DATASET", "SCORE", "ROWS", "UNSCORED", "CREATED"],
-                   [[row["evaluationId"][:SHOWN], row["phase"], row["model"], row["workload"], row["dataset"],
+                   [[row["evaluationId"][:SHOWN], row["phase"], row["model"], marked(row["workload"], row), row["dataset"],
                      _score(row), f"{row['answered']}/{row['rows']}", row["unscored"], row["createdAt"][:16]]
                     for row in document["evaluations"]], right=["SCORE", "ROWS", "UNSCORED"])
 
@@ -119,7 +121,7 @@ class Command(NounCommand):
         self.facts([
             ("Evaluation", found["evaluationId"]), ("Phase", found["phase"]), ("Model", found["model"]),
             ("Base model", f"{found['baseModel']} at {(found['baseModelRevision'] or 'no commit yet')[:SHOWN]}"),
-            ("Workload", found["workload"]), ("Dataset", found["dataset"]), ("Grader", found["grader"]),
+            ("Workload", marked(found["workload"], found)), ("Dataset", found["dataset"]), ("Grader", found["grader"]),
             ("Answered", f"{found['answered']} of {found['rows']}"), ("Mean score", _score(found, report)),
             ("Exact match", _share(report.get("exactMatchRate"))), ("Unscored", found["unscored"] or None),
             ("Description", found["description"] or None), ("Waits", found["waitReason"]),

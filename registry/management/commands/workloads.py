@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from optimize_site.kernel.ids import SHOWN
+from registry.commands.shown import marked
 
 ROUTE = "/v1/training/workloads"
 WORKLOAD = arg("workload", metavar="WORKLOAD", help="name, ID, or the beginning of an ID")
@@ -26,10 +27,11 @@ class Command(NounCommand):
         made = self.client.post(ROUTE, {"name": name, "dataset": dataset, "grader": grader, "description": description})
         self.show(made, text=lambda document: print(document["workloadId"]))
 
-    @verb("list")
-    def list_workloads(self) -> None:
+    @verb("list", arg("--archived", action="store_true", help="archived ones too"),
+          arg("--limit", type=int, default=100), arg("--offset", type=int, default=0))
+    def list_workloads(self, archived: bool, limit: int, offset: int) -> None:
         """Show the workloads, newest first."""
-        self.show(self.client.get(ROUTE, limit=100), text=self._table)
+        self.show(self.client.get(ROUTE, archived=archived, limit=limit, offset=offset), text=self._table)
 
     @verb("get", WORKLOAD)
     def get(self, workload: str) -> None:
@@ -45,6 +47,18 @@ class Command(NounCommand):
     def annotate(self, workload: str, description: str | None) -> None:
         """Set or clear the note."""
         self.show(self.client.post(f"{address(workload)}/annotate", {"description": description}), text=self._record)
+
+    @verb("archive", WORKLOAD)
+    def archive(self, workload: str) -> None:
+        """Take a finished workload out of the lists; it takes no new work then."""
+        self.confirm(f"Archive the workload {workload}?", needs_force=True)
+        self.show(self.client.post(f"{address(workload)}/archive"), text=self._archived)
+
+    @verb("unarchive", WORKLOAD)
+    def unarchive(self, workload: str) -> None:
+        """Bring an archived workload back."""
+        self.show(self.client.post(f"{address(workload)}/unarchive"),
+                  text=lambda found: print(f"The workload {found['name']} is open."))
 
     @verb("set-evaluation", WORKLOAD, arg("--dataset", required=True, metavar="DATASET"), GRADER)
     def set_evaluation(self, workload: str, dataset: str, grader: str) -> None:
@@ -88,17 +102,25 @@ class Command(NounCommand):
 
     def _table(self, document: dict[str, Any]) -> None:
         self.table(["ID", "NAME", "DATASET", "GRADER", "CREATED"],
-                   [[row["workloadId"][:SHOWN], row["name"], (row["evaluation"] or {}).get("dataset"),
+                   [[row["workloadId"][:SHOWN], marked(row["name"], row), (row["evaluation"] or {}).get("dataset"),
                      (row["evaluation"] or {}).get("grader"), row["createdAt"][:16]] for row in document["workloads"]])
 
     def _record(self, found: dict[str, Any]) -> None:
         evaluation = found["evaluation"] or {}
-        rows = [("ID", found["workloadId"]), ("Name", found["name"]), ("Namespace", found["namespace"]),
+        namespace = found["namespace"] + (" (archived)" if found["isNamespaceArchived"] else "")
+        rows = [("ID", found["workloadId"]), ("Name", marked(found["name"], found)), ("Namespace", namespace),
                 ("Description", found["description"] or None), ("Dataset", evaluation.get("dataset", "none")),
                 ("Grader", evaluation.get("grader"))]
         rows += [(name.capitalize(), f"{ref['reference']} ({ref['modelId'][:SHOWN]}), {ref['movedBy']}")
                  for name, ref in found["references"].items()]
         self.facts(rows, title="Workload")
+
+    def _archived(self, found: dict[str, Any]) -> None:
+        name, namespace = found["name"], found["namespace"]
+        print(f"The workload {name} is archived; `./optimize workloads unarchive {name}` brings it back.")
+        if not found["isNamespaceArchived"]:
+            print(f"Its namespace {namespace} is still open; `./optimize registry namespaces archive {namespace}` "
+                  "archives it too.")
 
     def _reference(self, found: dict[str, Any]) -> None:
         evidence = (found["evidence"] or {}).get("evaluation") or {}

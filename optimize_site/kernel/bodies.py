@@ -1,0 +1,19 @@
+"""A request's body as a stream, so that what is sent never lies in memory whole."""
+
+from collections.abc import Iterator
+
+from django.http import HttpRequest
+
+CHUNK = 1 << 20
+
+
+def body_chunks(request: HttpRequest) -> Iterator[bytes]:
+    """The body, a mebibyte at a time."""
+    while chunk := request.read(CHUNK):
+        yield chunk
+
+
+def body_length(request: HttpRequest) -> int | None:
+    """How long the sender says the body is."""
+    stated = request.headers.get("Content-Length", "")
+    return int(stated) if stated.isdigit() else None
