@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from datasets.errors import ImageInvalid
 from datasets.image_bytes import ImageRefused, read_image
 from datasets.lines import read_lines
 from datasets.rows import RowRefused, images_of, read_row
@@ -35,12 +36,15 @@ class LocalImage:
 
 
 def images_beside(rows: Path) -> list[LocalImage]:
-    """The images that a file of chat rows names, from its folder. Raises InvalidInput for one that is not there."""
+    """The images that a file of chat rows names, from its folder.
+
+    Raises ImageInvalid for one that is not there, or is no image that is read.
+    """
     paths = sorted(_named_in(rows))
     absent = [path for path in paths if not (rows.parent / path).is_file()]
     if absent:
-        raise InvalidInput(f"{len(absent)} of the {len(paths)} images that {rows.name} names are not in "
-                           f"{rows.parent.absolute()}: {', '.join(absent[:SHOWN])}.", code="image_not_found",
+        raise ImageInvalid(f"{len(absent)} of the {len(paths)} images that {rows.name} names are not in "
+                           f"{rows.parent.absolute()}: {', '.join(absent[:SHOWN])}.",
                            hint="Paths are relative to the file of rows.")
     return [_local(path, rows.parent / path) for path in paths]
 
@@ -60,7 +64,7 @@ def _named_in(rows: Path) -> set[str]:
 
 
 def images_at(paths: Sequence[str]) -> list[LocalImage]:
-    """The images among files and folders, those of a folder at any depth. Raises InvalidInput."""
+    """The images among files and folders, those of a folder at any depth. Raises InvalidInput, ImageInvalid."""
     files = [file for path in paths for file in _files_at(Path(path))]
     if not files:
         raise InvalidInput(f"There is no image at {', '.join(paths)[:200]}.", code="image_not_found",
@@ -80,7 +84,7 @@ def _local(path: str, file: Path) -> LocalImage:
     try:
         read_image(file)
     except ImageRefused as error:
-        raise InvalidInput(f"{file} {error}.", code="image_invalid") from error
+        raise ImageInvalid(f"{file} {error}.") from error
     with file.open("rb") as opened:
         return LocalImage(path, file, hashlib.file_digest(opened, "sha256").hexdigest())
 

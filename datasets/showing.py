@@ -1,13 +1,13 @@
 """How the commands show datasets to a person."""
 
-import json
 from typing import Any
 
-from optimize_site.kernel.commands import NounCommand, plain
+from optimize_site.kernel.commands import NounCommand
 
 SHOWN_HASH = 12
-SHOWN_TEXT = 400
 UNITS = ("bytes", "KiB", "MiB", "GiB")
+EXAMPLES = {"preference-jsonl-v1": "pairs", "prepared-tokens-v1": "token rows", "eval-items-v1": "items"}
+"""What the examples of a format are called; chat rows are examples."""
 
 
 def size(number: int | None) -> str:
@@ -25,24 +25,61 @@ def moment(text: Any) -> str:
     return str(text)[:16].replace("T", " ")
 
 
-def tools(document: dict[str, Any]) -> str:
-    """The line that says how many rows offer tools."""
+def examples(document: dict[str, Any]) -> str:
+    """How many examples there are, with their name where they have one of their own."""
+    return f"{document['exampleCount']} {EXAMPLES.get(document['format'], '')}".strip()
+
+
+def tools(document: dict[str, Any]) -> str | None:
+    """The line that says how many rows offer tools; None for a format whose rows offer none."""
     number = document["toolRows"]
+    if document["format"] in {"prepared-tokens-v1", "eval-items-v1"}:
+        return None
     return "not counted" if number is None else f"{number} rows offer tools"
 
 
 def version(command: NounCommand, document: dict[str, Any]) -> None:
     """A dataset's version, and what was noticed in it."""
     command.facts([
-        ("Format", document["format"]), ("Examples", document["exampleCount"]), ("Tools", tools(document)),
+        ("Format", document["format"]), counted(document), ("Tools", tools(document)), *prepared(document["details"]),
         ("Images", document["imageCount"] or None), ("Blank lines", document["blankLines"] or None),
         ("Size", size(document["sizeBytes"])), ("Content hash", document["contentHash"]),
         ("Digest", document["digest"]), ("Aliases", ", ".join(document["aliases"]) or None),
         ("Answers", answers(document["statistics"])), ("Description", document["description"] or None),
-        ("Registered", f"{moment(document['createdAt'])} by {document['createdBy']}")], title=document["reference"])
+        ("Registered", f"{moment(document['createdAt'])} by {document['createdBy']}")],
+        title=document["reference"] + (" (archived)" if document["isArchived"] else ""))
     for name, values in document["statistics"].get("fields", {}).items():
         command.facts([(name, balance(values))])
     findings(command, document["findings"])
+
+
+def checked(command: NounCommand, document: dict[str, Any]) -> None:
+    """A good file that was only looked at."""
+    command.facts([
+        ("Format", document["format"]), counted(document), ("Tools", tools(document)), *prepared(document["details"]),
+        ("Images", document["imageCount"] or None), ("Blank lines", document["blankLines"] or None),
+        ("Size", size(document["sizeBytes"])), ("Content hash", document["contentHash"]),
+        ("Answers", answers(document["statistics"]))],
+        title=f"{document['file']}: every row can be registered. Nothing was.")
+    for name, values in document["statistics"].get("fields", {}).items():
+        command.facts([(name, balance(values))])
+    findings(command, document["findings"])
+
+
+def counted(document: dict[str, Any]) -> tuple[str, int]:
+    """The line that counts the examples, under their own name."""
+    return EXAMPLES.get(document["format"], "examples").capitalize(), document["exampleCount"]
+
+
+def prepared(details: dict[str, Any]) -> list[tuple[str, Any]]:
+    """What prepared token rows were made with, and what they come to."""
+    if "tokenizer" not in details:
+        return []
+    tokenizer = details["tokenizer"]
+    return [("Tokenizer", f"{tokenizer['repository']} at {tokenizer['revision']}"),
+            ("Chat template", details["chatTemplateSha256"] or "none"),
+            ("Longest row", f"{details['longestRow']} tokens"),
+            ("Tokens", f"{details['totalTokens']}, {details['trainedTokens']} of them trained")]
 
 
 def answers(statistics: dict[str, Any]) -> str | None:
@@ -67,29 +104,15 @@ def findings(command: NounCommand, noticed: list[dict[str, Any]]) -> None:
         command.facts([("Noticed", f"{finding['message']} ({where})")])
 
 
+def tools_of(item: dict[str, Any]) -> Any:
+    """The cell that counts the rows that offer tools."""
+    return "not counted" if tools(item) == "not counted" else item["toolRows"]
+
+
 def versions(command: NounCommand, document: dict[str, Any]) -> None:
     """A table of versions."""
     command.table(["VERSION", "EXAMPLES", "TOOL ROWS", "SIZE", "HASH", "ALIASES", "REGISTERED", "BY"],
-                  [[item["reference"], item["exampleCount"], "not counted" if item["toolRows"] is None
-                    else item["toolRows"], size(item["sizeBytes"]), item["contentHash"][:SHOWN_HASH],
-                    ", ".join(item["aliases"]), moment(item["createdAt"]), item["createdBy"]]
+                  [[item["reference"], examples(item), tools_of(item), size(item["sizeBytes"]),
+                    item["contentHash"][:SHOWN_HASH], ", ".join(item["aliases"]), moment(item["createdAt"]),
+                    item["createdBy"]]
                    for item in document["versions"]], right=["EXAMPLES", "TOOL ROWS", "SIZE"])
-
-
-def rows(command: NounCommand, document: dict[str, Any]) -> None:
-    """Rows, each message on a line of its own."""
-    for row in document["rows"]:
-        command.facts([(message["role"], spoken(message)) for message in row["messages"]],
-                      title=f"{row['position']} (line {row['line']})")
-    if document["nextOffset"] is not None:
-        command.say(f"More: --offset {document['nextOffset']}")
-
-
-def spoken(message: dict[str, Any]) -> str:
-    """What a message says and calls, on one line."""
-    content = message.get("content") or ""
-    text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-    calls = [f"{call['function']['name']}({json.dumps(call['function']['arguments'], ensure_ascii=False)})"
-             for call in message.get("tool_calls") or []]
-    line = " ".join([*text.split(), *calls])
-    return plain(line if len(line) <= SHOWN_TEXT else line[:SHOWN_TEXT] + "…")

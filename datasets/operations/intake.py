@@ -107,11 +107,11 @@ def _take_archive(chunks: Iterable[bytes]) -> Contents:
             file.write(chunk)
         file.flush()
         path = Path(file.name)
-        with _archive_format(path).read(path) as archive:
+        with archive_format(path).read(path) as archive:
             return _keep_archive(archive)
 
 
-def _archive_format(path: Path) -> ArchiveFormat:
+def archive_format(path: Path) -> ArchiveFormat:
     """The format an archive is of, told by the file that describes it. Raises DatasetInvalid, ArchiveRefused."""
     limit = int(setting("trainer.datasets.max-bytes"))
     names = {entry.path for entry in examine_archive(path, Limits(limit, limit * UNPACKED_TIMES))}

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from datasets import sending, showing, splitting
+from datasets import sending, showing, splitting, validating
 from datasets.analyses.verbs import AnalysisVerbs
 from datasets.describe_verbs import DescribeVerbs
 from datasets.importers.verbs import ImportVerbs
-from datasets.ingest import Examined
 from datasets.row_verbs import RowVerbs
 from optimize_site.kernel.commands import arg, verb
 from optimize_site.kernel.errors import InvalidInput
@@ -29,7 +28,7 @@ class Command(AnalysisVerbs, DescribeVerbs, ImageVerbs, ImportVerbs, RowVerbs):
     def create(self, file: str, name: str, no_upload: bool) -> None:
         """Register a file under its hash."""
         if no_upload:
-            self._show_examined(sending.examine_file(file), file)
+            self._show_checked(file)
             return
         made = sending.send(self, "/v1/datasets", file, name=name)
         self.show(made, text=self._created)
@@ -50,10 +49,10 @@ class Command(AnalysisVerbs, DescribeVerbs, ImageVerbs, ImportVerbs, RowVerbs):
         done = self.client.put(f"/v1/datasets/{quote(name, safe='')}", {"dataset": dataset})
         self.show(done, text=lambda document: print(f"{name} is now {document['hash']}"))
 
-    @verb("validate", arg("file", help="chat rows, one JSON object a line; - is standard input"))
+    @verb("validate", arg("file", help="a file to register, of any format; - is standard input"))
     def validate(self, file: str) -> None:
-        """Check a file by the registry's rule, without a box."""
-        self._show_examined(sending.examine_file(file), file)
+        """Check a file as registration does, without a box: what it holds, what was noticed, what is refused."""
+        self._show_checked(file)
 
     @verb("split", arg("file"), arg("--held-out", type=float, required=True, metavar="SHARE",
                                     help="a share such as 0.2, or a number of rows"),
@@ -96,22 +95,10 @@ class Command(AnalysisVerbs, DescribeVerbs, ImageVerbs, ImportVerbs, RowVerbs):
         showing.version(self, document)
         self.facts([("Names", ", ".join(document["names"]) or None), ("Versions", ", ".join(document["references"]))])
 
-    def _show_examined(self, found: Examined, file: str) -> None:
-        facts = found.facts()
-        document = {"file": file, "valid": True, "contentHash": found.content_hash,
-                    "exampleCount": found.num_examples, "toolRows": facts.num_tool_rows,
-                    "blankLines": found.stretch.num_blank_lines, "sizeBytes": found.size_bytes,
-                    "statistics": facts.statistics, "findings": facts.findings}
-        self.show(document, text=self._examined)
-
-    def _examined(self, document: dict[str, Any]) -> None:
-        self.facts([("Examples", document["exampleCount"]), ("Tools", showing.tools(document)),
-                    ("Blank lines", document["blankLines"] or None), ("Size", showing.size(document["sizeBytes"])),
-                    ("Content hash", document["contentHash"]), ("Answers", showing.answers(document["statistics"]))],
-                   title=f"{document['file']}: every line is a chat row. Nothing was registered.")
-        for name, values in document["statistics"]["fields"].items():
-            self.facts([(name, showing.balance(values))])
-        showing.findings(self, document["findings"])
+    def _show_checked(self, file: str) -> None:
+        with sending.on_disk(file) as path:
+            document = {"file": file} | validating.check_file(path)
+        self.show(document, text=lambda found: showing.checked(self, found))
 
     def _parts(self, document: dict[str, Any]) -> None:
         self.table(["PART", "ROWS", "ANSWERS", "FILE"],
