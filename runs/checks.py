@@ -16,11 +16,9 @@ from runs.box_checks import (
     check_memory,
     device_kind,
 )
+from runs.data_checks import check_run_data, warn_of_data
 from runs.descriptor import REINFORCEMENT, Config, Data, Loss, RunDescriptor, method_of
-from runs.facts import DatasetFacts, Facts
-
-MASK_HINT = ("Set data.truncation to error, or set loss.explicitLossMaskColumn and provide masks that exclude every "
-             "token past maxSeqLength.")
+from runs.facts import Facts
 
 
 def check_all(descriptor: RunDescriptor, facts: Facts, config: Mapping[str, Any],
@@ -30,15 +28,15 @@ def check_all(descriptor: RunDescriptor, facts: Facts, config: Mapping[str, Any]
     method = method_of(descriptor)
     problems = [
         *check_required(descriptor), *check_workload(descriptor, facts), *check_base_model(facts),
-        *check_method(descriptor, facts), *check_groups(stated, method), *check_datasets(facts, method),
+        *check_method(descriptor, facts), *check_groups(stated, method), *check_run_data(descriptor, config, facts),
         *check_adapter(config, facts), *check_schedule(config, method), *check_passes(config, execution),
-        *check_length(config, facts), *check_reinforcement(stated, execution), *check_data(stated, config),
+        *check_length(config, facts), *check_reinforcement(stated, execution),
         *check_model(config, execution, facts), *check_engine(descriptor, execution, facts),
         *check_engine_settings(stated, method, facts), *check_devices(execution, facts),
         *check_memory(descriptor, facts), *check_smoke(descriptor), *check_grader(descriptor),
     ]
     unmeasured, warnings = check_envelope(config, execution, facts, method)
-    return problems + unmeasured, warnings + _warn(config, execution, facts)
+    return problems + unmeasured, warnings + _warn(config, execution, facts) + warn_of_data(facts)
 
 
 def check_required(descriptor: RunDescriptor) -> Iterator[Problem]:
@@ -135,27 +133,6 @@ def _asks(group: Data | Loss | None, defaults: Mapping[str, Any]) -> bool:
                                      if value is not None)
 
 
-def check_datasets(facts: Facts, method: str) -> Iterator[Problem]:
-    """Each dataset holds what the method reads, and validation is not training."""
-    for path, dataset in (("config.dataset", facts.dataset), ("config.data.validationDataset", facts.validation)):
-        if dataset is not None:
-            yield from _check_format(path, dataset, method)
-    if facts.dataset and facts.validation and facts.dataset.content_hash == facts.validation.content_hash:
-        yield Problem("config.data.validationDataset", "validation_is_training", f"The validation dataset "
-                      f"{facts.validation.reference} holds the same examples as the training dataset "
-                      f"{facts.dataset.reference}.", "Hold some rows back with `./optimize datasets split`.")
-
-
-def _check_format(path: str, dataset: DatasetFacts, method: str) -> Iterator[Problem]:
-    wanted = "preference-jsonl-v1" if method == "dpo" else "chat-jsonl-v1"
-    if dataset.format != wanted:
-        yield Problem(path, "wrong_format", f"{dataset.reference} is {dataset.format}; the method {method} reads "
-                      f"{wanted}.")
-    elif dataset.num_images:
-        yield Problem(path, "images_not_available", f"{dataset.reference} holds {dataset.num_images} images; runs in "
-                      "this version read text.", LATER)
-
-
 def check_adapter(config: Mapping[str, Any], facts: Facts) -> Iterator[Problem]:
     """The adapter's shape is one that can be trained and loaded again."""
     lora = (config.get("hyperparams") or config["rlHyperparams"])["lora"]
@@ -224,19 +201,6 @@ def check_reinforcement(stated: Config, execution: Mapping[str, Any]) -> Iterato
     if staleness:
         yield Problem("config.rlHyperparams.stalenessThreshold", "staleness_not_supported", f"stalenessThreshold is "
                       f"{staleness}; every step trains on rollouts of the current weights.", "Leave it out.")
-
-
-def check_data(stated: Config, config: Mapping[str, Any]) -> Iterator[Problem]:
-    """Truncation modes that this version reads and does not run."""
-    if "data" not in config:
-        return
-    truncation, mask = config["data"]["truncation"], config["loss"]["explicitLossMaskColumn"]
-    if truncation == "right" and mask is None:
-        yield Problem("config.data.truncation", "cuts_the_answer", "data.truncation is right without an explicit mask; "
-                      "cutting tokens from the end would shorten the answer.", MASK_HINT)
-    elif truncation in {"right", "oldest", "oldest_or_drop"}:
-        yield Problem("config.data.truncation", "truncation_not_available", f"data.truncation is {truncation}, which "
-                      "is not available yet in this version; error and drop are.", LATER)
 
 
 def check_model(config: Mapping[str, Any], execution: Mapping[str, Any], facts: Facts) -> Iterator[Problem]:

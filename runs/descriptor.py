@@ -151,7 +151,9 @@ class Data(Part):
 
     validation_dataset: Name | None = note("A second dataset, evaluated while training.")
     truncation: Literal["error", "right", "drop", "oldest", "oldest_or_drop"] | None = note(
-        "What happens to a row longer than maxSeqLength. `error` refuses it, `drop` leaves it out.", "error")
+        "What happens to a row longer than maxSeqLength. `error` refuses it; `drop` leaves it out; `oldest` removes its "
+        "oldest turns, and `oldest_or_drop` leaves out what then still does not fit; `right` cuts it at the end, where "
+        "an explicit mask trains none of the cut tokens.", "error")
     packing: bool | None = note("Pack short rows into one sequence; they do not see each other.", "false")
     shuffle: bool | None = note("Shuffle the rows, by the run's seed.", "true")
 
@@ -162,7 +164,8 @@ class Loss(Part):
     assistant_turns: Literal["last", "all"] | None = note("The last assistant message, or all of them.", "last")
     train_on_tool_calls: bool | None = note("Whether calls of a trained earlier message count.", "true")
     train_on_tool_results: bool | None = note("Whether what a tool said counts.", "false")
-    explicit_loss_mask_column: Name | None = note("A column that holds a row's mask as it stands.")
+    explicit_loss_mask_column: Name | None = note("The key under which a row may hold its own mask: a list of 0 "
+                                                  "and 1, one for each token.")
 
 
 class EngineSettings(Part):

@@ -29,6 +29,12 @@ class DatasetFacts:
     num_examples: int
     format: str = "chat-jsonl-v1"
     num_images: int = 0
+    num_tool_rows: int | None = None
+    """Rows that offer tools; None where nobody counted them."""
+    tokenizer: str = ""
+    """Of prepared token rows: the repository whose tokenizer made them."""
+    chat_template_sha256: str = ""
+    """Of prepared token rows: the template they were rendered under."""
 
     def reference_document(self) -> dict[str, object]:
         """What the run keeps beside its configuration."""
@@ -47,6 +53,8 @@ class BaseModelFacts:
     context_length: int | None = None
     is_selected: bool = False
     failure: str = ""
+    chat_template_sha256: str = ""
+    """The template that runs render under, where it is known already."""
 
     @property
     def limit(self) -> int | None:

@@ -74,7 +74,9 @@ def dataset_facts(version: Version, *, stated: str) -> DatasetFacts:
     """A dataset version as resolving sees it."""
     examples = example_set(version)
     return DatasetFacts(stated, version.reference, version.pk, version.content_hash, examples.num_examples,
-                        version.format, examples.num_images)
+                        version.format, examples.num_images, examples.num_tool_rows,
+                        (examples.details.get("tokenizer") or {}).get("repository", ""),
+                        examples.details.get("chatTemplateSha256") or "")
 
 
 def _base_model(problems: list[Problem], descriptor: RunDescriptor, workload: Workload | None) -> BaseModelFacts | None:
@@ -97,7 +99,14 @@ def base_model_facts(state: BaseModelState) -> BaseModelFacts:
     """An allowed base model as resolving sees it."""
     assert state.entry is not None  # noqa: S101 - the caller looked
     return BaseModelFacts(state.entry, state.phase, state.id, state.revision, state.context_length, state.is_selected,
-                          state.failure if state.is_refused else "")
+                          state.failure if state.is_refused else "", _known_template(state))
+
+
+def _known_template(state: BaseModelState) -> str:
+    """The digest of the template as it was prepared; before that, the shipped one's where nothing corrects it."""
+    prepared = str(state.facts.get("chatTemplateSha256") or "")
+    is_corrected = state.entry is not None and bool(state.entry.chat_template_correction)
+    return prepared or ("" if is_corrected else state.chat_template_sha256)
 
 
 def _base_reference(workload: Workload) -> str:

@@ -1,7 +1,7 @@
 """The control steps of a run, one a phase. Each is idempotent: it looks at the rows and moves the run on if it can."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,14 @@ from django.utils import timezone
 from datasets.queries import dataset_files
 from optimize_site.kernel import doorbell
 from optimize_site.kernel.auth import SYSTEM
-from optimize_site.kernel.errors import OperationError, PhaseConflict
+from optimize_site.kernel.errors import OperationError, PhaseConflict, Problem
 from optimize_site.kernel.phases import move
 from registry.base_model_queries import base_model_state
 from registry.models import Version
 from registry.operations.models import register_run_model
 from runs import queries
+from runs.data_checks import check_prepared
+from runs.lookups import base_model_facts, dataset_facts
 from runs.models import Run
 from runs.operations.length_check import check_lengths, opening_of
 from runs.operations.resting import is_pausing, rest
@@ -103,11 +105,25 @@ def _take_base_model(run: Run, revision: str) -> None:
         fail_run(run, code="base_model_moved", reason=f"The run was admitted for {run.base_model} at "
                  f"{run.base_revision}, and the box now holds {revision}.", hint="Submit it again.")
         return
+    problem = next(_prepared_problems(run), None)
+    if problem is not None:
+        fail_run(run, code=problem.code, reason=problem.message, hint=problem.hint)
+        return
     references = run.references | {"baseModel": run.references["baseModel"] | {"revision": revision}}
     with transaction.atomic():
         _move(run, "AWAITING_CAPACITY", base_revision=revision, references=references, queued_at=timezone.now(),
               wait_reason="", length_check=opening_of(run))
         doorbell.ring_devices()
+
+
+def _prepared_problems(run: Run) -> Iterator[Problem]:
+    """Prepared token rows that the base model, now that its template is known, does not render alike."""
+    state = base_model_state(run.base_model)
+    for name, path in (("dataset", "config.dataset"), ("validationDataset", "config.data.validationDataset")):
+        reference = run.references.get(name)
+        if reference is not None and state is not None:
+            dataset = dataset_facts(Version.objects.get(pk=reference["versionId"]), stated=reference["stated"])
+            yield from check_prepared(path, dataset, base_model_facts(state))
 
 
 def await_lengths(run: Run) -> None:

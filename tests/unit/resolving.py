@@ -30,10 +30,11 @@ def make_catalog(**stated: Any) -> Catalog:
 
 
 def make_facts(**stated: Any) -> Facts:
-    entry = stated.pop("entry", None) or make_entry()
+    entry, template = stated.pop("entry", None) or make_entry(), stated.pop("base_template", "")
     defaults: dict[str, Any] = {
         "catalog": make_catalog(), "workload": WorkloadFacts("w" * 64, "triage", "triage"),
-        "base_model": BaseModelFacts(entry, "READY", "e" * 64, "rev", None, is_selected=True),
+        "base_model": BaseModelFacts(entry, "READY", "e" * 64, "rev", None, is_selected=True,
+                                     chat_template_sha256=template),
         "dataset": make_dataset_facts(), "devices": (DeviceFacts("cpu", "cpu", 1, 24.0),)}
     return Facts(**(defaults | stated))
 

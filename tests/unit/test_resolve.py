@@ -199,10 +199,10 @@ def _problems_of(body):
 def test_reading_mistakes_and_resolving_mistakes_come_together():
     found = problems({"fromat": 1, "hyperparams": {"lora": {"rank": -1}, "optimizer": {"kind": "sgd"},
                                                    "scheduler": {"minLearningRateRatio": 0.1}},
-                      "data": {"truncation": "oldest"}})
+                      "data": {"truncation": "right"}})
     assert found == {"config.fromat": "unknown_field", "lora.rank": "negative_number",
                      "optimizer.kind": "unknown_value", "scheduler.minLearningRateRatio": "floor_without_cosine",
-                     "config.data.truncation": "truncation_not_available"}
+                     "config.data.truncation": "cuts_the_answer"}
 
 
 def test_a_field_is_blamed_once():
@@ -287,24 +287,6 @@ def test_reinforcement_refuses_dropout_and_a_linear_schedule():
     found = problems({"method": "grpo", "rlHyperparams": {"lora": {"dropout": 0.1}, "scheduler": {"kind": "linear"}}})
     assert found["lora.dropout"] == "dropout_not_supported"
     assert found["scheduler.kind"] == "schedule_not_supported"
-
-
-@pytest.mark.parametrize("mode", ["oldest", "oldest_or_drop"])
-def test_truncation_that_does_not_run_yet_is_refused_by_name(mode):
-    problem = only_problem({"data": {"truncation": mode}})
-    assert problem.code == "truncation_not_available"
-    assert mode in problem.message
-
-
-@pytest.mark.requirement("R095")
-def test_error_and_drop_are_the_truncations_that_run():
-    assert problems({"data": {"truncation": "error"}}) == problems({"data": {"truncation": "drop"}}) == {}
-
-
-def test_cutting_from_the_end_is_refused_with_and_without_a_mask():
-    assert "loss.explicitLossMaskColumn" in only_problem({"data": {"truncation": "right"}}).hint
-    masked = {"data": {"truncation": "right"}, "loss": {"explicitLossMaskColumn": "mask"}}
-    assert problems(masked) == {"config.data.truncation": "truncation_not_available"}
 
 
 def test_devices_set_aside_for_rollouts_are_refused_saying_what_to_set():
@@ -446,13 +428,6 @@ def test_archived_things_take_no_new_work():
     assert [problem.code for problem in resolved(facts=facts).problems] == ["workload_archived", "namespace_archived"]
 
 
-def test_a_dataset_the_method_cannot_read_is_refused():
-    assert problems(facts=make_facts(dataset=make_dataset_facts(format="preference-jsonl-v1"))) == {
-        "config.dataset": "wrong_format"}
-    assert problems(facts=make_facts(dataset=make_dataset_facts(num_images=3))) == {
-        "config.dataset": "images_not_available"}
-
-
 @pytest.mark.requirement("R042")
 def test_a_run_may_state_the_grader_of_its_evaluations():
     assert problems(grader="json-label-match") == {}
@@ -485,7 +460,7 @@ def test_int4_on_processors_is_admitted_and_said_to_be_slow():
 
 
 def test_every_refusal_has_a_code_and_a_sentence():
-    found = resolved({"method": "grpo", "data": {"truncation": "oldest"}, "rlHyperparams": {"stalenessThreshold": 2}},
+    found = resolved({"method": "grpo", "data": {"truncation": "right"}, "rlHyperparams": {"stalenessThreshold": 2}},
                      execution={"gpus": 9, "rolloutGpus": 1, "hostMemoryGiB": 99, "engine": "verl"}, smoke={})
     assert len(found.problems) >= 7
     assert all(problem.code and problem.message.endswith(".") for problem in found.problems)

@@ -1,0 +1,65 @@
+"""Runs over prepared token rows: the template they were rendered under is the run's, or no device is claimed."""
+
+import pytest
+
+from datasets.models import ExampleSet
+from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.models import Attempt
+from registry.models import BaseModel, Version
+from runs.errors import RunRefused
+from runs.models import Run
+from runs.operations import advance_run, check_run, submit_run
+from runs.work import RunWork
+from tests import factories as make
+
+pytestmark = [pytest.mark.django_db, pytest.mark.requirement("R325")]
+MADE_UNDER, OTHER = "1" * 64, "2" * 64
+
+
+@pytest.fixture
+def box(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+    make.make_device("cpu")
+    make.make_workload()
+    make.make_dataset("triage/train", 4)
+    made = {"tokenizer": {"repository": make.TINY, "revision": "r"}, "chatTemplateSha256": MADE_UNDER, "longestRow": 9}
+    ExampleSet.objects.update(format="prepared-tokens-v1", details=made)
+    Version.objects.filter(format="chat-jsonl-v1").update(format="prepared-tokens-v1")
+
+
+def base_model(template, phase="READY"):
+    return make.make_base_model(phase=phase, facts={"chatTemplateSha256": template} if template else {})
+
+
+def test_a_run_under_another_template_is_refused_when_it_is_submitted_and_in_the_dry_run(box):
+    base_model(OTHER)
+    (told,) = check_run(make.run_document(), actor=LOCAL)["problems"]
+    with pytest.raises(RunRefused) as refused:
+        submit_run(make.run_document(), actor=LOCAL)
+    assert told["code"] == "prepared_under_another_template"
+    assert told["message"] == refused.value.detail
+    assert all(words in told["message"] for words in ("triage/train:v1", MADE_UNDER, OTHER))
+
+
+def test_a_template_known_only_once_the_base_model_is_ready_is_compared_before_a_device_is_claimed(box):
+    base_model("", phase="PENDING")
+    run = submit_run(make.run_document(), actor=LOCAL).run
+    advance_run(run.pk)
+    assert Run.objects.get().phase == "AWAITING_BASE_MODEL"
+    BaseModel.objects.update(phase="READY", facts={"chatTemplateSha256": OTHER})
+    advance_run(run.pk)
+    run = Run.objects.get()
+    assert (run.phase, run.failure_code) == ("FAILED", "prepared_under_another_template")
+    assert MADE_UNDER in run.failure_reason
+    assert not Attempt.objects.exists()
+
+
+def test_a_run_under_the_same_template_goes_on_to_wait_for_a_device_and_its_job_is_told_what_made_the_rows(box):
+    base_model(MADE_UNDER)
+    run = submit_run(make.run_document(), actor=LOCAL).run
+    advance_run(run.pk)
+    attempt = make.claim_job()
+    plan = RunWork().plan(RunWork().get(run.pk), attempt)
+    assert plan["dataset"]["format"] == "prepared-tokens-v1"
+    assert plan["dataset"]["prepared"]["chatTemplateSha256"] == MADE_UNDER
+    assert plan["dataset"]["prepared"]["tokenizer"]["repository"] == make.TINY
