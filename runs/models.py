@@ -124,6 +124,7 @@ class Snapshot(models.Model):
     has_weights = models.BooleanField(default=True)
     has_training_state = models.BooleanField(default=True)
     manifest_sha256 = models.CharField(max_length=64)
+    state_manifest_sha256 = models.CharField(max_length=64, blank=True)
     size_bytes = models.BigIntegerField()
     is_final = models.BooleanField(default=False)
     epoch = models.FloatField(null=True)

@@ -147,7 +147,9 @@ def rate_per_device_hour(profile: str) -> float:
 
 def newest_restorable(run: Run) -> QuerySet[Snapshot]:
     """Snapshots that a new attempt could resume from, newest first."""
-    return run.snapshots.filter(has_training_state=True, removed_at=None).order_by("-step", "-attempt")
+    whole = run.snapshots.filter(has_weights=True, has_training_state=True, removed_at=None)
+    return whole.exclude(swept__contains=["trainingState"]).exclude(swept__contains=["weights"]).order_by(
+        "-step", "-attempt")
 
 
 def folder_of_snapshot(snapshot: Snapshot) -> Path:

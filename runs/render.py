@@ -10,6 +10,7 @@ from runs.models import Metric, Run, Snapshot
 from runs.operations import Submission
 from runs.outlook import Outlook, outlook_of, outlooks
 from runs.resolve import in_order
+from runs.snapshots import kinds_of
 
 NAMED = {"loss": "loss", "validation_loss": "validationLoss", "validation_perplexity": "perplexity",
          "learning_rate": "learningRate", "grad_norm": "gradNorm", "tokens_per_second": "tokensPerSecond",
@@ -103,9 +104,8 @@ def metric_document(metric: Metric) -> dict[str, Any]:
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     """A committed save."""
-    kinds = {"weights": snapshot.has_weights, "trainingState": snapshot.has_training_state}
     return {"snapshotId": snapshot.pk, "step": snapshot.step, "attempt": snapshot.attempt,
-            "artifacts": [kind for kind, is_held in kinds.items() if is_held], "sizeBytes": snapshot.size_bytes,
+            "epoch": snapshot.epoch, "artifacts": kinds_of(snapshot), "sizeBytes": snapshot.size_bytes,
             "manifestDigest": snapshot.manifest_sha256, "isFinal": snapshot.is_final,
             "status": "Removed" if snapshot.removed_at else "Available", "createdAt": snapshot.created_at}
 

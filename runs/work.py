@@ -126,14 +126,15 @@ def _choose_snapshot(row: Run) -> dict[str, Any] | None:
     for snapshot in queries.newest_restorable(row):
         folder = queries.folder_of_snapshot(snapshot)
         try:
-            verify_snapshot(folder, snapshot.manifest_sha256)
+            verify_snapshot(folder, snapshot)
         except SnapshotDamaged as damage:
             events.record(queries.KIND, row.pk, "run.snapshot_passed_over", actor=SYSTEM, reason=damage.detail,
                           data={"snapshotId": snapshot.pk, "step": snapshot.step})
             continue
         events.record(queries.KIND, row.pk, "run.resumed", actor=SYSTEM,
                       data={"snapshotId": snapshot.pk, "step": snapshot.step})
-        return {"folder": str(folder), "step": snapshot.step, "manifest_sha256": snapshot.manifest_sha256}
+        return {"folder": str(folder), "step": snapshot.step, "manifest_sha256": snapshot.manifest_sha256,
+                "state_manifest_sha256": snapshot.state_manifest_sha256}
     return None
 
 
@@ -186,13 +187,18 @@ def _on_validation(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
 
 def _on_snapshot(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
     columns = {"folder": event["folder"], "has_weights": event["weights"], "has_training_state": event["trainingState"],
-               "manifest_sha256": event["manifestSha256"], "size_bytes": event["bytes"], "is_final": event["final"]}
+               "manifest_sha256": event["manifestSha256"],
+               "state_manifest_sha256": event.get("stateManifestSha256") or "", "epoch": event.get("epoch"), "size_bytes": event["bytes"], "is_final": event["final"]}
     snapshot, _ = Snapshot.objects.update_or_create(run=row, attempt=attempt.number, step=event["step"],
                                                     defaults=columns)
     if event["trainingState"]:
         _keep(row, saved_step=event["step"])
     events.record(queries.KIND, row.pk, "run.snapshot", actor=SYSTEM, data={
         "snapshotId": snapshot.pk, "step": event["step"], "final": event["final"]})
+
+
+def _on_saves(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    _keep(row, saves_waiting=event["waiting"], saves_skipped=event["skipped"])
 
 
 def _on_check(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
@@ -227,7 +233,7 @@ def _on_data_fit(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
 
 HANDLERS = {
     "started": _on_started, "stage": _on_stage, "progress": _on_stage, "plan_size": _on_plan_size,
-    "metrics": _on_metrics, "validation": _on_validation, "snapshot": _on_snapshot, "check": _on_check,
+    "metrics": _on_metrics, "validation": _on_validation, "snapshot": _on_snapshot, "saves": _on_saves, "check": _on_check,
     "warning": _on_warning, "failure": _on_failure, "hparams": _on_hparams, "engine_config": _on_engine_config,
     "data_fit": _on_data_fit,
 }

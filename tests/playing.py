@@ -14,7 +14,7 @@ from runs.models import Run
 from runs.work import RunWork
 
 WORK = RunWork()
-FILES = ("adapter_model.safetensors", "adapter_config.json", "optimizer.pt")
+FILES = {"weights": ("adapter_model.safetensors", "adapter_config.json"), "state": ("optimizer.pt",)}
 
 
 def reread(run):
@@ -63,14 +63,21 @@ def save(attempt, step, *, final=False, state=True):
     """A snapshot on disk, and the event that tells of it."""
     folder = attempt_folder(attempt.pk) / "snapshots" / f"step-{step}"
     folder.mkdir(parents=True)
+    digests = {kind: save_kind(folder, kind, step) for kind in (FILES if state else ("weights",))}
+    return {"type": "snapshot", "step": step, "folder": f"snapshots/step-{step}", "weights": True,
+            "trainingState": state, "manifestSha256": digests["weights"], "stateManifestSha256": digests.get("state"),
+            "bytes": 27, "final": final, "epoch": 1.0}
+
+
+def save_kind(folder, kind, step):
+    """The files of one kind and their manifest, whose digest this gives."""
     files = {}
-    for name in FILES:
+    for name in FILES[kind]:
         (folder / name).write_bytes(f"{name} {step}".encode())
         files[name] = {"sha256": hashlib.sha256((folder / name).read_bytes()).hexdigest(), "bytes": 9}
-    manifest = json.dumps({"version": 1, "step": step, "files": files}).encode()
-    (folder / "MANIFEST.json").write_bytes(manifest)
-    return {"type": "snapshot", "step": step, "folder": f"snapshots/step-{step}", "weights": True,
-            "trainingState": state, "manifestSha256": hashlib.sha256(manifest).hexdigest(), "bytes": 27, "final": final}
+    manifest = json.dumps({"version": 2, "kind": kind, "step": step, "files": files}).encode()
+    (folder / f"{kind}.manifest.json").write_bytes(manifest)
+    return hashlib.sha256(manifest).hexdigest()
 
 
 def phases_of(run):

@@ -125,6 +125,15 @@ class Snapshot(Event, tag="snapshot", frozen=True, kw_only=True):
     manifestSha256: str
     bytes: int
     final: bool
+    stateManifestSha256: str | None = None
+    epoch: float | None = None
+
+
+class Saves(Event, tag="saves", frozen=True, kw_only=True):
+    """How many saves wait to be written, and how many were skipped because newer ones came."""
+
+    waiting: int
+    skipped: int
 
 
 class Answer(Event, tag="answer", frozen=True, kw_only=True):
@@ -201,6 +210,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     Metrics,
     Validation,
     Snapshot,
+    Saves,
     Answer,
     Warned,
     Failure,
@@ -219,6 +229,7 @@ AnyEvent = (
     | Metrics
     | Validation
     | Snapshot
+    | Saves
     | Answer
     | Warned
     | Failure

@@ -56,11 +56,12 @@ class RowsPart(Part, frozen=True, kw_only=True):
 
 
 class ResumePart(Part, frozen=True, kw_only=True):
-    """The snapshot a run goes on from, and the digest its manifest had when it was recorded."""
+    """The snapshot a run goes on from, and the digests that its two manifests had when it was recorded."""
 
     folder: str
     step: int
     manifest_sha256: str | None = None
+    state_manifest_sha256: str | None = None
 
 
 class Plan(Part, frozen=True, kw_only=True):

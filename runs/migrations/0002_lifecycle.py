@@ -94,6 +94,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='snapshot',
+            name='state_manifest_sha256',
+            field=models.CharField(blank=True, max_length=64),
+        ),
+        migrations.AddField(
+            model_name='snapshot',
             name='pinned',
             field=models.JSONField(default=list),
         ),

@@ -16,7 +16,7 @@ from runs.errors import SnapshotDamaged
 from runs.models import Metric, Run, Snapshot
 from runs.operations import advance_run
 from runs.phases import PHASES
-from runs.snapshots import verify_snapshot
+from runs.snapshots import verify_kind
 from tests.factories import make_dataset, make_device, make_run
 from tests.playing import STARTED, WORK, claim, end, failure, metrics, phases_of, reread, save, say, stage
 
@@ -262,7 +262,7 @@ def test_a_damaged_save_is_passed_over_for_an_older_one_and_that_is_told(run, ha
     if harm == "missing":
         (folder / "optimizer.pt").unlink()
     else:
-        (folder / ("MANIFEST.json" if harm == "manifest" else "optimizer.pt")).write_bytes(b"{}")
+        (folder / ("state.manifest.json" if harm == "manifest" else "optimizer.pt")).write_bytes(b"{}")
     run = end(run, attempt, "lost", exit={"signal": 9})
     assert WORK.plan(WORK.get(run.pk), claim(run))["resume"]["step"] == 1
     told = queries.events_of(run).get(type="run.snapshot_passed_over")
@@ -272,9 +272,9 @@ def test_a_damaged_save_is_passed_over_for_an_older_one_and_that_is_told(run, ha
 
 def test_a_manifest_that_names_a_file_elsewhere_is_refused(tmp_path):
     manifest = json.dumps({"files": {"../x": {"sha256": "0"}}}).encode()
-    (tmp_path / "MANIFEST.json").write_bytes(manifest)
-    with pytest.raises(SnapshotDamaged):
-        verify_snapshot(tmp_path, hashlib.sha256(manifest).hexdigest())
+    (tmp_path / "weights.manifest.json").write_bytes(manifest)
+    with pytest.raises(SnapshotDamaged, match="outside"):
+        verify_kind(tmp_path, "weights", hashlib.sha256(manifest).hexdigest())
 
 
 def test_a_job_that_keeps_dying_without_a_save_ends_the_run(run, monkeypatch):

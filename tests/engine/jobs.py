@@ -45,7 +45,7 @@ def failure(attempt: Path) -> dict[str, Any]:
 
 def newest_snapshot(attempt: Path) -> dict[str, Any] | None:
     """The `resume` part of a plan that goes on from the attempt's newest complete snapshot, None without one."""
-    found = events_of(attempt, "snapshot")
+    found = [event for event in events_of(attempt, "snapshot") if event["trainingState"]]
     if not found:
         return None
     last = found[-1]
@@ -53,6 +53,7 @@ def newest_snapshot(attempt: Path) -> dict[str, Any] | None:
         "folder": str(attempt / last["folder"]),
         "step": last["step"],
         "manifest_sha256": last["manifestSha256"],
+        "state_manifest_sha256": last["stateManifestSha256"],
     }
 
 

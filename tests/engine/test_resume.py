@@ -7,7 +7,7 @@ from pathlib import Path
 import jobs
 import pytest
 import tiny
-from optimize_child.snapshots import MANIFEST, verify_snapshot
+from optimize_child.snapshots import MANIFESTS, verify_kind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 EPOCHS = 3
@@ -143,11 +143,28 @@ def test_a_run_without_a_snapshot_starts_again_to_the_same_bytes(plan, undisturb
 
 
 def test_snapshots_stand_at_every_save_and_epoch_end(undisturbed, plan, tmp_path):
-    assert [event["step"] for event in tiny.events_of(undisturbed, "snapshot")] == list(range(1, UPDATES + 1))
+    assert saved_and_skipped(undisturbed) == (list(range(1, UPDATES + 1)), {3, 6, 9})
     sparse = jobs.run(tmp_path / "sparse", {**plan, "execution": {"gpus": 1, "saveEvery": 2}})
-    assert [event["step"] for event in tiny.events_of(sparse, "snapshot")] == [2, 3, 4, 6, 8, 9]
+    assert saved_and_skipped(sparse) == ([2, 3, 4, 6, 8, 9], {3, 6, 9})
     off = jobs.run(tmp_path / "off", {**plan, "execution": {"gpus": 1, "saveEvery": None}})
     assert [event["step"] for event in tiny.events_of(off, "snapshot")] == [UPDATES]
+
+
+def saved_and_skipped(attempt: Path) -> tuple[list[int], set[int]]:
+    """The steps that were captured, and those of them that stand whole: epochs' ends and the newest always do.
+
+    A save that is skipped because newer ones came leaves no event of its own; its number is told.
+    """
+    found = tiny.events_of(attempt, "snapshot")
+    told = [event["skipped"] for event in tiny.events_of(attempt, "saves")]
+    every = plan_steps(attempt)
+    assert len(found) + (told[-1] if told else 0) == len(every)
+    return every, {event["step"] for event in found if event["trainingState"]} & {3, 6, 9}
+
+
+def plan_steps(attempt: Path) -> list[int]:
+    every = json.loads((attempt / "plan.json").read_text())["execution"]["saveEvery"]
+    return [step for step in range(1, UPDATES + 1) if step % every == 0 or step % 3 == 0]
 
 
 def copy_of(snapshot: dict, folder: Path) -> dict:
@@ -172,15 +189,14 @@ def test_a_snapshot_with_one_changed_byte_is_refused_before_it_is_loaded(plan, u
 
 def test_a_manifest_that_was_written_anew_is_not_the_recorded_one(plan, undisturbed, tmp_path):
     forged = copy_of(jobs.newest_snapshot(undisturbed), tmp_path / "step-9")
-    manifest = json.loads((tmp_path / "step-9" / MANIFEST).read_text())
-    (tmp_path / "step-9" / MANIFEST).write_text(json.dumps(manifest))
+    path = tmp_path / "step-9" / MANIFESTS["trainingState"]
+    path.write_text(json.dumps(json.loads(path.read_text())))
     failed = jobs.failure(jobs.run(tmp_path / "a", {**plan, "resume": forged}))
     assert "not the one that was recorded" in failed["reason"]
 
 
 def test_a_snapshot_of_other_data_is_refused(plan, undisturbed, tmp_path):
-    snapshot = tiny.events_of(undisturbed, "snapshot")[3]
-    resume = {"folder": str(undisturbed / snapshot["folder"]), "step": 4}
+    resume = {"folder": str(undisturbed / "snapshots" / "step-3"), "step": 3}
     other = tmp_path / "other.jsonl"
     other.write_text("".join(json.dumps(row) + "\n" for row in tiny.ticket_rows(12)))
     changed = {**plan, "dataset": {**plan["dataset"], "files": [str(other)]}, "resume": resume}
@@ -203,6 +219,8 @@ def test_a_half_written_snapshot_has_no_name(plan, tmp_path, monkeypatch):
 
 def test_every_file_of_a_snapshot_is_in_its_manifest(undisturbed):
     snapshot = jobs.newest_snapshot(undisturbed)
-    manifest = verify_snapshot(Path(snapshot["folder"]), manifest_sha256=snapshot["manifest_sha256"], step=UPDATES)
-    assert manifest["run"] == "b" * 64
-    assert manifest["attempt"] == "a" * 64
+    folder = Path(snapshot["folder"])
+    weights = verify_kind(folder, "weights", manifest_sha256=snapshot["manifest_sha256"], step=UPDATES)
+    state = verify_kind(folder, "trainingState", manifest_sha256=snapshot["state_manifest_sha256"], step=UPDATES)
+    assert {*weights["files"], *state["files"], *MANIFESTS.values()} == {path.name for path in folder.iterdir()}
+    assert (weights["run"], weights["attempt"]) == ("b" * 64, "a" * 64)

@@ -29,8 +29,9 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "validation": (("step", "loss", "perplexity"), ("tokens", "seconds")),
     "snapshot": (
         ("step", "folder", "weights", "trainingState", "manifestSha256", "bytes", "final"),
-        (),
+        ("stateManifestSha256", "epoch"),
     ),
+    "saves": (("waiting", "skipped"), ()),
     "answer": (
         (
             "position",

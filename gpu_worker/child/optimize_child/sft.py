@@ -57,11 +57,7 @@ class Run:
         job = self.job
         job.stage("reading")
         if self.resume:
-            snapshots.verify_snapshot(
-                Path(self.resume["folder"]),
-                manifest_sha256=self.resume.get("manifest_sha256"),
-                step=self.resume["step"],
-            )
+            snapshots.verify_resume(self.resume)
         self.tokenizer = load_tokenizer(self.base)
         self.template = load_template(self.plan["base_model"], self.tokenizer)
         self.rows, self.validation = read_run_rows(job, self.template)
@@ -95,23 +91,13 @@ class Run:
         step = self.resume["step"]
 
         def fill(folder: Path) -> None:
-            for name in (*snapshots.WEIGHTS, *snapshots.TRAINING_STATE):
+            for name in (name for names in snapshots.FILES.values() for name in names):
                 (folder / name).write_bytes((source / name).read_bytes())
 
         written = snapshots.write_snapshot(self.job.folder, step, fill, **self._snapshot_names())
-        folder = str(written.folder.relative_to(self.job.folder))
-        self.job.events.emit(
-            "snapshot",
-            step=step,
-            folder=folder,
-            weights=True,
-            trainingState=True,
-            manifestSha256=written.manifest_sha256,
-            bytes=written.bytes,
-            final=True,
-            sync=True,
-        )
-        self.job.events.emit("finished", step=step, adapter=folder, sync=True)
+        event = written.event(self.job.folder)
+        self.job.events.emit("snapshot", sync=True, step=step, final=True, epoch=step / len(self.updates), **event)
+        self.job.events.emit("finished", step=step, adapter=event["folder"], sync=True)
 
     def _snapshot_names(self) -> dict[str, str]:
         return {"run": self.plan["subject"]["id"], "attempt_id": self.plan["attempt"]}
@@ -179,6 +165,8 @@ class Run:
             validate_every=self.training["validationFrequencySteps"],
             reason_to_leave=self.job.control.reason_to_leave,
             pause_at=self.plan.get("pause_at"),
+            whole_save_every=self.plan["execution"].get("resumableSaveEvery") or 10,
+            whole_save_minutes=self.plan["execution"].get("resumableSaveMinutes") or 5,
             validation=passes,
         )
 
@@ -283,6 +271,7 @@ class Run:
         self.job.leave_if_asked()
         self.job.stage("training", self.resume["step"] if self.resume else 0, self.total_steps)
         self.trainer.train(resume_from_checkpoint=folder)
+        self.trainer.finish_saves()
         step = self.trainer.state.global_step
         if self.course.left:
             raise Stopped(self.course.left, step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from optimize_child.head import compact_head
 from optimize_child.layouts import Layout
 from optimize_child.memory import peak_memory
 from optimize_child.order import Updates
+from optimize_child.save_queue import Save, SaveQueue
+from optimize_child.saving import Saver
 from optimize_child.token_rows import IGNORED, TokenRows
 
 
@@ -41,6 +44,8 @@ class Course:
     reason_to_leave: Callable[[], str | None]
     validation: list[dict[str, Any]] = field(default_factory=list)
     pause_at: int | None = None
+    whole_save_every: int = 10
+    whole_save_minutes: float = 5
     left: str | None = None
 
     def saves_at(self, step: int, *, epoch_ends: bool) -> bool:
@@ -112,6 +117,9 @@ class SupervisedTrainer(SFTTrainer):
         self._trained_of_update = 0
         self._totals = {"tokens": 0, "trained_tokens": 0}
         self._boundary = time.perf_counter()
+        queue = SaveQueue(every=course.whole_save_every, minutes=course.whole_save_minutes, clock=time.monotonic)
+        self._saves_told = (0, 0)
+        self._saves = Saver(queue, write=self._write, discard=self._discard, report=self._report_saves)
         super().__init__(
             train_dataset=as_dataset(rows),
             data_collator=_unchanged,
@@ -230,35 +238,52 @@ class SupervisedTrainer(SFTTrainer):
         )
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """A snapshot of this boundary: all that a later attempt needs to go on to the same bytes."""
-        step = self.state.global_step
-        final = step >= self._course.total_steps
-        self._events.emit("stage", name="saving")
-        written = snapshots.write_snapshot(
-            self._attempt, step, self._fill, run=self._names["run"], attempt_id=self._names["attempt"]
-        )
-        self._events.emit(
-            "snapshot",
-            step=step,
-            folder=str(written.folder.relative_to(self._attempt)),
-            weights=True,
-            trainingState=True,
-            manifestSha256=written.manifest_sha256,
-            bytes=written.bytes,
-            final=final,
-            sync=True,
-        )
-        if not final:
-            self._events.emit("stage", name="training")
+        """Capture this boundary: all that a later attempt needs to go on to the same bytes; written meanwhile."""
+        self._saves.submit(self._capture())
         self._boundary = time.perf_counter()
 
-    def _fill(self, folder: Path) -> None:
-        write_adapter(self.model, folder, step=self.state.global_step, base_model=self._base_model)
-        torch.save(self.optimizer.state_dict(), folder / "optimizer.pt")
-        torch.save(self.lr_scheduler.state_dict(), folder / "scheduler.pt")
+    def _capture(self) -> Save:
+        step, folder = self.state.global_step, snapshots.beside(self._attempt, self.state.global_step)
         self._save_rng_state(str(folder))
         self.state.save_to_json(str(folder / "trainer_state.json"))
         (folder / "position.json").write_text(json.dumps({**self._names, **self.position()}, sort_keys=True))
+        states = {"optimizer.pt": self.optimizer, "scheduler.pt": self.lr_scheduler}
+        state = {name: copied(part.state_dict()) for name, part in states.items()}
+        epoch_end = step % len(self._updates) == 0
+        return Save(step, adapter_weights(self.model, step=step), state, epoch_end, step >= self._course.total_steps)
+
+    def finish_saves(self) -> None:
+        """Wait for what is being saved; a job that leaves early keeps only its newest save of those that wait."""
+        self._events.emit("stage", name="saving")
+        self._saves.finish(keep_epochs=self._course.left is None)
+
+    def _write(self, save: Save) -> None:
+        """Runs beside the training, on what was captured."""
+        folder = self._attempt / "snapshots" / f".step-{save.step}.partial"
+        write_adapter(save.weights, self._adapter_config(), folder)
+        for name, part in (save.state or {}).items():
+            torch.save(part, folder / name)
+        if not save.is_whole:
+            for name in snapshots.FILES["trainingState"]:
+                (folder / name).unlink(missing_ok=True)
+        kinds = snapshots.FILES if save.is_whole else ("weights",)
+        written = snapshots.publish(
+            folder, save.step, kinds, run=self._names["run"], attempt_id=self._names["attempt"]
+        )
+        epoch = save.step / len(self._updates)
+        event = written.event(self._attempt)
+        self._events.emit("snapshot", sync=True, step=save.step, epoch=epoch, final=save.final, **event)
+
+    def _report_saves(self, waiting: int, skipped: int) -> None:
+        if (waiting, skipped) != self._saves_told:
+            self._saves_told = (waiting, skipped)
+            self._events.emit("saves", waiting=waiting, skipped=skipped)
+
+    def _discard(self, save: Save) -> None:
+        shutil.rmtree(self._attempt / "snapshots" / f".step-{save.step}.partial", ignore_errors=True)
+
+    def _adapter_config(self) -> dict[str, Any]:
+        return adapter_config(self.model, self._base_model)
 
     def position(self) -> dict[str, Any]:
         """Where in its data the run stands, and what the data was."""
@@ -308,18 +333,39 @@ def count_trained(part: dict[str, Any]) -> int:
     return int((labels != IGNORED).sum())
 
 
-def write_adapter(model: PeftModel, folder: Path, *, step: int, base_model: dict[str, Any]) -> None:
-    """The adapter as PEFT stores one, over the base model by its public name; the same weights give the same bytes."""
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in get_peft_model_state_dict(model).items()}
+def adapter_weights(model: PeftModel, *, step: int) -> dict[str, torch.Tensor]:
+    """A copy of the adapter's weights in host memory. A number that is none must not become a snapshot."""
+    found = get_peft_model_state_dict(model).items()
+    weights = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in found}
     for name, tensor in weights.items():
         if not torch.isfinite(tensor).all():
             raise not_finite("weights", step, name)
-    save_file(weights, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    return weights
+
+
+def adapter_config(model: PeftModel, base_model: dict[str, Any]) -> dict[str, Any]:
+    """PEFT's description of the adapter, over the base model by its public name."""
     names = {"base_model_name_or_path": base_model["repository"], "revision": base_model["revision"]}
     config = {**model.peft_config["default"].to_dict(), **names, "inference_mode": True}
     # Sets have no order, and a file that differs from run to run would hide a difference that matters.
-    plain = {key: sorted(value) if isinstance(value, (set, frozenset)) else value for key, value in config.items()}
-    (folder / "adapter_config.json").write_text(json.dumps(plain, indent=2, sort_keys=True, default=str))
+    return {key: sorted(value) if isinstance(value, (set, frozenset)) else value for key, value in config.items()}
+
+
+def write_adapter(weights: dict[str, torch.Tensor], config: dict[str, Any], folder: Path) -> None:
+    """The adapter as PEFT stores one; the same weights give the same bytes."""
+    save_file(weights, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    (folder / "adapter_config.json").write_text(json.dumps(config, indent=2, sort_keys=True, default=str))
+
+
+def copied(state: Any) -> Any:
+    """A state in host memory that training no longer touches."""
+    if isinstance(state, torch.Tensor):
+        return state.detach().to("cpu", copy=True)
+    if isinstance(state, dict):
+        return {key: copied(value) for key, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return type(state)(copied(value) for value in state)
+    return state
 
 
 def not_finite(what: str, step: int, value: Any) -> JobFailure:
