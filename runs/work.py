@@ -188,7 +188,8 @@ def _on_validation(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
 def _on_snapshot(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
     columns = {"folder": event["folder"], "has_weights": event["weights"], "has_training_state": event["trainingState"],
                "manifest_sha256": event["manifestSha256"],
-               "state_manifest_sha256": event.get("stateManifestSha256") or "", "epoch": event.get("epoch"), "size_bytes": event["bytes"], "is_final": event["final"]}
+               "state_manifest_sha256": event.get("stateManifestSha256") or "", "epoch": event.get("epoch"),
+               "size_bytes": event["bytes"], "is_final": event["final"]}
     snapshot, _ = Snapshot.objects.update_or_create(run=row, attempt=attempt.number, step=event["step"],
                                                     defaults=columns)
     if event["trainingState"]:
@@ -233,9 +234,9 @@ def _on_data_fit(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
 
 HANDLERS = {
     "started": _on_started, "stage": _on_stage, "progress": _on_stage, "plan_size": _on_plan_size,
-    "metrics": _on_metrics, "validation": _on_validation, "snapshot": _on_snapshot, "saves": _on_saves, "check": _on_check,
-    "warning": _on_warning, "failure": _on_failure, "hparams": _on_hparams, "engine_config": _on_engine_config,
-    "data_fit": _on_data_fit,
+    "metrics": _on_metrics, "validation": _on_validation, "snapshot": _on_snapshot, "saves": _on_saves,
+    "check": _on_check, "warning": _on_warning, "failure": _on_failure, "hparams": _on_hparams,
+    "engine_config": _on_engine_config, "data_fit": _on_data_fit,
 }
 
 
