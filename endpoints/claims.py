@@ -6,7 +6,7 @@ from endpoints import phases
 from endpoints.models import Trial
 from optimize_site.kernel.models import Lease
 from registry.model_queries import workload_of
-from registry.models import Version, Workload
+from registry.models import Workload
 
 CLAIMING = (phases.AWAITING_CAPACITY, phases.STARTING_JOB, phases.EVALUATING)
 """Phases in which work that asks a model waits for a device or holds one."""
@@ -15,7 +15,7 @@ CLAIMING = (phases.AWAITING_CAPACITY, phases.STARTING_JOB, phases.EVALUATING)
 def list_claims(workload: str) -> list[dict[str, Any]]:
     """Every trial that holds or waits for a device; of one workload, by name or ID, or of all."""
     rows = Trial.objects.filter(phase__in=CLAIMING).select_related("model__artifact").order_by("queued_at")
-    return of_workload(workload, [claim_of("trial", row, workload_of(row.model), row.model) for row in rows])
+    return of_workload(workload, [claim_of("trial", row, workload_of(row.model), row.model.reference) for row in rows])
 
 
 def of_workload(workload: str, claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -24,11 +24,11 @@ def of_workload(workload: str, claims: list[dict[str, Any]]) -> list[dict[str, A
             or claim["workloadId"].startswith(workload)]
 
 
-def claim_of(kind: str, row: Any, workload: Workload | None, model: Version) -> dict[str, Any]:
+def claim_of(kind: str, row: Any, workload: Workload | None, model: str) -> dict[str, Any]:
     """One claim, as `capacity` shows it."""
     held = Lease.objects.filter(holder_kind=kind, holder_id=row.pk, released_at=None)
     lease = held.select_related("device").first()
-    return {"kind": kind.upper(), "for": model.reference, "workId": row.pk,
+    return {"kind": kind.upper(), "for": model, "workId": row.pk,
             "workload": workload.name if workload else "", "workloadId": workload.pk if workload else "",
             "devices": 1, "pool": lease.device.profile if lease else "",
             "state": "GRANTED" if lease else "QUEUED", "since": lease.acquired_at if lease else row.queued_at}

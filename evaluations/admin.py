@@ -24,7 +24,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
 
     @admin.display(description="Model")
     def model_reference(self, row: Evaluation) -> str:
-        return row.model.reference
+        return row.model_name
 
     @admin.display(description="Workload")
     def workload_name(self, row: Evaluation) -> str:

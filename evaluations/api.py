@@ -42,10 +42,11 @@ class NewEvaluation(Body):
                                   self.maxCompletionTokens, self.description, self.submissionId)
 
 
-@router.post("", response={201: dict[str, Any]})
+@router.post("", response={201: dict[str, Any], 200: dict[str, Any]})
 def start_evaluation(request: HttpRequest, body: NewEvaluation) -> Status[dict[str, Any]]:
-    """Score a model over a dataset. The same `submissionId` reaches the evaluation that the first request started."""
-    return Status(201, evaluation_document(operations.start_evaluation(body.request(), actor=actor_of(request))))
+    """Score a model over a dataset. The same `submissionId` reaches the evaluation it first started: 200, not 201."""
+    found = operations.start_evaluation(body.request(), actor=actor_of(request))
+    return Status(201 if found.is_new else 200, evaluation_document(found.evaluation))
 
 
 @router.get("")

@@ -1,16 +1,20 @@
 """Rows of evaluations: the evaluation and its answers."""
 
 from django.db import models
+from django.db.models import Q
 
 from optimize_site.kernel.work_row import WorkRow
 from registry.models import Version, Workload
 
 
 class Evaluation(WorkRow):
-    """One model scored over one dataset by one grader. The score belongs to the evaluation, not to the model."""
+    """One model scored over one dataset by one grader. The score belongs to the evaluation, not to the model.
+
+    `model` is empty while the evaluation waits for a base model's first preparation, which registers it.
+    """
 
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="evaluations")
-    model = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="evaluations")
+    model = models.ForeignKey(Version, on_delete=models.PROTECT, null=True, related_name="evaluations")
     dataset = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="+")
     content_hash = models.CharField(max_length=64)
     grader = models.CharField(max_length=300)
@@ -30,6 +34,14 @@ class Evaluation(WorkRow):
     class Meta:
         indexes = [models.Index(fields=["model", "content_hash", "grader"]),
                    models.Index(fields=["workload", "created_at"])]
+        constraints = [models.CheckConstraint(
+            name="evaluation_has_a_model_once_it_runs",
+            condition=Q(model__isnull=False) | Q(phase__in=["AWAITING_BASE_MODEL", "FAILED", "CANCELLED"]))]
+
+    @property
+    def model_name(self) -> str:
+        """The model's reference; the base model's repository until it was prepared."""
+        return self.model.reference if self.model is not None else self.base_model
 
 
 class Prediction(models.Model):

@@ -9,8 +9,8 @@ from evaluations.models import Evaluation, Prediction
 def evaluation_row(row: Evaluation) -> dict[str, Any]:
     """A row of the list."""
     return {"evaluationId": row.pk, "phase": row.phase, "workload": row.workload.name, "workloadId": row.workload_id,
-            "isArchived": row.workload.archived_at is not None,
-            "modelId": row.model_id, "model": row.model.reference, "baseModel": row.base_model,
+            "isArchived": row.workload.archived_at is not None, "modelId": row.model_id, "model": row.model_name,
+            "baseModel": row.base_model,
             "dataset": row.dataset.reference, "grader": row.grader, "meanScore": row.mean_score, "rows": row.num_rows,
             "answered": row.num_answered, "scored": row.num_scored, "unscored": row.num_unscored,
             "createdAt": row.created_at, "endedAt": row.ended_at, "description": row.description}

@@ -20,6 +20,7 @@ class EvaluationWork(AnsweringWork):
 
     def plan(self, row: Evaluation, attempt: Attempt) -> dict[str, Any]:
         state = get_base_model(row.base_model)
+        assert row.model is not None  # noqa: S101 - the database holds it for every evaluation that runs
         name = BASE if serving_of(row.model).is_base else CANDIDATE
         systems = [{"name": name, "adapter": adapter_folder(row.model, attempt)}]
         return answering_plan(state, row.settings, systems=systems, files=dataset_files(row.dataset),

@@ -1,4 +1,4 @@
-"""Steps that all work that asks a model shares: naming it, waiting for the base model, queueing, cancelling."""
+"""Steps that all work that asks a model shares: waiting for the base model, queueing, cancelling."""
 
 from typing import Any
 
@@ -11,21 +11,8 @@ from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import PhaseConflict
 from optimize_site.kernel.phases import PhaseTable, move
 from registry.base_model_queries import BaseModelState, base_model_state
-from registry.model_queries import find_model, get_model, serving_of
+from registry.model_queries import serving_of
 from registry.models import Version
-
-
-def named_model(text: str, namespace: str) -> Version:
-    """The model that `text` names. Raises UnknownVersion, or BaseModelNotReady for a base model not prepared yet."""
-    found = find_model(text, namespace)
-    state = base_model_state(text) if found is None else None
-    if state is None:
-        return found or get_model(text, namespace)
-    if state.is_selected:
-        raise BaseModelNotReady(f"{state.repository} is still being prepared for the first time.",
-                                hint=f"Run `base-models wait {state.repository}` first.", code="base_model_not_ready")
-    raise BaseModelNotReady(f"{state.repository} is not selected.",
-                            hint=f"Run `base-models select {state.repository} --wait` first.")
 
 
 def usable_base(version: Version) -> BaseModelState:
@@ -83,6 +70,7 @@ def await_base(row: Any, table: PhaseTable, repository: str) -> BaseModelState |
     waits = f"{repository} is being prepared."
     if row.wait_reason != waits:
         type(row).objects.filter(pk=row.pk).update(wait_reason=waits)
+        row.wait_reason = waits
     return None
 
 

@@ -10,10 +10,8 @@ from endpoints.operations.work_steps import (
     await_base,
     cancel,
     check_profile,
-    named_model,
     queue,
     send_back,
-    usable_base,
 )
 from evaluations import phases
 from evaluations.datasets import check_scorable
@@ -26,6 +24,7 @@ from evaluations.errors import (
 )
 from evaluations.models import Evaluation
 from evaluations.operations.recording import finish, recount
+from evaluations.subject import Subject, named_subject, usable_base_of
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.conf import setting
@@ -35,8 +34,9 @@ from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
 from optimize_site.kernel.phases import move
 from registry.base_model_queries import BaseModelState
-from registry.model_queries import serving_of, workload_of
+from registry.model_queries import workload_of
 from registry.models import Version, Workload
+from registry.operations.workloads import check_takes_work, refuse_archived_workload
 from registry.queries import resolve_version
 from registry.workload_queries import get_workload
 from runs.models import Run
@@ -62,13 +62,22 @@ class Request:
         return sha256_json([self.model, self.dataset, self.grader, self.workload, self.max_new_tokens])
 
 
+@dataclass(frozen=True)
+class Submission:
+    """The evaluation that a request reached; `is_new` is false where an earlier one had started it."""
+
+    evaluation: Evaluation
+    is_new: bool
+
+
 @transaction.atomic
-def start_evaluation(request: Request, *, actor: Actor) -> Evaluation:
+def start_evaluation(request: Request, *, actor: Actor) -> Submission:
     """Score a model over a dataset with a grader, as a job of its own.
 
-    A request with a `submission_id` reaches the evaluation that the first one started. Raises UnknownVersion,
+    It waits where the base model is selected and still being prepared. A request with a `submission_id` reaches the
+    evaluation that the first one started. Raises UnknownVersion,
     WorkloadRequired, WorkloadMismatch, DatasetRequired, DatasetNotScorable, AnswerCallsTools, BaseModelNotReady,
-    TemplateMismatch, MalformedGrader, GraderNotAvailable, SubmissionConflict.
+    TemplateMismatch, MalformedGrader, GraderNotAvailable, SubmissionConflict, WorkloadArchived.
     """
     actor.require("operator")
     if not 0 <= request.max_new_tokens <= MAX_NEW_TOKENS:
@@ -76,39 +85,42 @@ def start_evaluation(request: Request, *, actor: Actor) -> Evaluation:
                            f"1 and {MAX_NEW_TOKENS}.", hint="0 or nothing takes the box's own ceiling.",
                            code="invalid_max_new_tokens")
     stated = get_workload(request.workload) if request.workload else None
-    version = named_model(request.model, stated.namespace_id if stated else "")
-    workload = _workload(version, stated)
+    subject = named_subject(request.model, stated.namespace_id if stated else "")
+    workload = _workload(subject, stated)
     earlier = _find_submission(request, workload)
     if earlier is not None:
-        return earlier
-    state = usable_base(version)
-    dataset, grader = _dataset(request, workload), _grader(request, version, workload)
-    return _create(request, actor, version=version, workload=workload, dataset=dataset, grader=grader, state=state)
+        return Submission(earlier, is_new=False)
+    refuse_archived_workload(workload)
+    usable_base_of(subject)
+    dataset, grader = _dataset(request, workload), _grader(request, subject, workload)
+    return _create(request, actor, subject=subject, workload=workload, dataset=dataset, grader=grader)
 
 
-def _create(request: Request, actor: Actor, *, version: Version, workload: Workload, dataset: Version, grader: str,
-            state: BaseModelState) -> Evaluation:
+def _create(request: Request, actor: Actor, *, subject: Subject, workload: Workload, dataset: Version,
+            grader: str) -> Submission:
     tokens = request.max_new_tokens or setting("trainer.evaluations.max-new-tokens")
     settings = {"maxNewTokens": tokens, "temperature": 0.0} | (
         {"submissionDigest": request.digest} if request.submission_id else {})
     try:
         with transaction.atomic():
             row = Evaluation.objects.create(
-                id=_identity(request, workload), phase=phases.AWAITING_BASE_MODEL, workload=workload, model=version,
+                id=_identity(request, workload), phase=phases.AWAITING_BASE_MODEL, workload=workload,
+                model=subject.version,
                 dataset=dataset, content_hash=dataset.content_hash, grader=grader, settings=settings,
-                base_model=state.repository, description=request.description, num_rows=check_scorable(dataset),
+                base_model=subject.base_model, description=request.description, num_rows=check_scorable(dataset),
                 submission_id=request.submission_id, created_by=actor.name)
+            check_takes_work(workload.pk)
     except IntegrityError:
         earlier = _find_submission(request, workload)
         if earlier is None:
             raise
-        return earlier
+        return Submission(earlier, is_new=False)
     events.record("evaluation", row.pk, "evaluation.started", actor=actor,
-                  data={"model": version.reference, "dataset": dataset.reference, "grader": grader,
+                  data={"model": subject.name, "dataset": dataset.reference, "grader": grader,
                         "workload": workload.name})
     advance_evaluation(row)
     doorbell.ring_control()
-    return row
+    return Submission(row, is_new=True)
 
 
 def _identity(request: Request, workload: Workload) -> str:
@@ -127,15 +139,15 @@ def _find_submission(request: Request, workload: Workload) -> Evaluation | None:
     return found
 
 
-def _workload(version: Version, stated: Workload | None) -> Workload:
-    own = workload_of(version)
+def _workload(subject: Subject, stated: Workload | None) -> Workload:
+    own = workload_of(subject.version) if subject.version is not None else None
     if own is not None and stated is not None and own.pk != stated.pk:
-        raise WorkloadMismatch(f"{version.reference} belongs to the workload {own.name}, not to {stated.name}.",
+        raise WorkloadMismatch(f"{subject.name} belongs to the workload {own.name}, not to {stated.name}.",
                                hint=f"Leave the workload out, or name {own.name}.")
     chosen = own or stated
     if chosen is None:
-        what = "A base model belongs to no workload" if serving_of(version).is_base else \
-            f"{version.reference} belongs to no workload"
+        what = "A base model belongs to no workload" if subject.is_base else \
+            f"{subject.name} belongs to no workload"
         raise WorkloadRequired(f"{what}; name the one this evaluation is for.", hint="Pass --workload NAME.")
     return chosen
 
@@ -149,15 +161,15 @@ def _dataset(request: Request, workload: Workload) -> Version:
     return workload.evaluation_dataset
 
 
-def _grader(request: Request, version: Version, workload: Workload) -> str:
+def _grader(request: Request, subject: Subject, workload: Workload) -> str:
     """What was asked for, else the run's own grader, else the workload's, else json-label-match."""
-    text = request.grader or _run_grader(version) or workload.grader or DEFAULT
+    text = request.grader or _run_grader(subject.version) or workload.grader or DEFAULT
     available_grader(text)
     return text.strip()
 
 
-def _run_grader(version: Version) -> str:
-    if version.produced_by_kind != "run":
+def _run_grader(version: Version | None) -> str:
+    if version is None or version.produced_by_kind != "run":
         return ""
     run = Run.objects.filter(pk=version.produced_by_id.partition("#")[0]).only("grader").first()
     return run.grader if run is not None else ""
@@ -186,13 +198,14 @@ def annotate_evaluation(row: Evaluation, *, description: str | None, actor: Acto
 def retry_evaluation(row: Evaluation, *, actor: Actor) -> Evaluation:
     """Answer what is missing. Answers from another commit or chat template than the one it resolves to now go first.
 
-    Raises PhaseConflict where it is unfinished, NothingToRetry where every row is answered.
+    Raises PhaseConflict where it is unfinished, NothingToRetry where every row is answered, WorkloadArchived.
     """
     actor.require("operator")
     row = Evaluation.objects.select_for_update().get(pk=row.pk)
     if row.phase not in phases.ENDS:
         raise PhaseConflict(f"The evaluation {row.pk[:12]} is {row.phase}; it cannot be retried yet.", phase=row.phase)
-    state = usable_base(row.model)
+    check_takes_work(row.workload_id)
+    state = usable_base_of(Subject(row.model, row.base_model))
     stale = _stale(row, state).count() if state.is_ready else row.predictions.count()
     if row.phase == phases.COMPLETED and not stale:
         raise NothingToRetry(f"Every row of the evaluation {row.pk[:12]} is answered from the present commit.",
@@ -227,15 +240,18 @@ def advance_evaluation(row: Evaluation) -> None:
     state = await_base(row, phases.EVALUATION, row.base_model)
     if state is None:
         return
+    model = row.model or state.version
+    if model is None:  # ready and registered in one transaction, so never seen from outside of it
+        return
     try:
-        check_profile(row.model, state)
+        check_profile(model, state)
     except TemplateMismatch as error:
         move(row, phases.FAILED, phases=phases.EVALUATION, actor=SYSTEM, reason=error.detail, failure_code=error.code,
              failure_reason=error.detail, failure_hint=error.hint)
         return
     _stale(row, state).delete()
     recount(row)
-    resolved = {"base_revision": state.revision, "chat_template_sha256": state.chat_template_sha256}
+    resolved = {"model": model, "base_revision": state.revision, "chat_template_sha256": state.chat_template_sha256}
     if row.num_answered == row.num_rows:
         finish(row, actor=SYSTEM, **resolved)
         return

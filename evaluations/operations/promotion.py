@@ -26,7 +26,7 @@ def promote(workload: Workload, version: Version, *, actor: Actor, note: str = "
 
     The evidence is an evaluation on the workload's present dataset and grader that beats the champion's. `force` goes
     ahead without, for a reason given in `note`: that is how one goes back to an earlier champion. Promoting the
-    champion again changes nothing. Raises NoEvidence, NotBetter, NoteRequired.
+    champion again changes nothing. Raises NoEvidence, NotBetter, NoteRequired, WorkloadArchived.
     """
     actor.require("operator")
     workload = Workload.objects.select_for_update().get(pk=workload.pk)
@@ -65,7 +65,7 @@ def _shown(evaluation: Evaluation | None) -> dict[str, Any] | None:
     if evaluation is None:
         return None
     shown = score_document(evaluation)
-    return shown | {"model": evaluation.model.reference, "at": shown["at"].isoformat()}
+    return shown | {"model": evaluation.model_name, "at": shown["at"].isoformat()}
 
 
 def _difference(before: Evaluation | None, after: Evaluation | None) -> dict[str, Any] | None:

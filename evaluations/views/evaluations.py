@@ -14,13 +14,14 @@ from evaluations import phases, queries
 from evaluations.marking import Piece, mark_difference
 from evaluations.models import Evaluation, Prediction
 from evaluations.operations.evaluations import Request, cancel_evaluation, retry_evaluation, start_evaluation
+from evaluations.subject import Subject
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.graders import DEFAULT
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed, whole
 from optimize_site.kernel.refusals import go
-from registry.base_model_queries import list_base_models
+from registry.base_model_queries import BaseModelState, list_base_models
 from registry.model_queries import find_model, list_model_versions, serving_of, workload_of
 from registry.workload_queries import get_workload, list_workloads
 
@@ -48,7 +49,7 @@ def new(request: HtmxRequest) -> HttpResponse:
         return render(request, "evaluations/new.html", _form(values))
     asked = Request(**values, max_new_tokens=whole(sent.get("max_new_tokens"), least=-1))
     try:
-        row = start_evaluation(asked, actor=actor_of(request))
+        row = start_evaluation(asked, actor=actor_of(request)).evaluation
     except OperationError as error:
         if request.htmx or error.status == 403:
             raise
@@ -61,11 +62,19 @@ def _form(values: dict[str, str]) -> dict[str, Any]:
     chosen = find_model(values["model"]) if values["model"] else None
     own = workload_of(chosen) if chosen is not None else None
     values = values | {"workload": values["workload"] or (own.name if own else "")}
-    return {"values": values, "default_grader": DEFAULT, "workloads": list_workloads().filter(archived_at=None),
+    return {"values": values, "default_grader": DEFAULT, "workloads": list_workloads(),
             "models": [version for version in list_model_versions()[:500] if not serving_of(version).is_base],
-            "base_models": [state.version for state in list_base_models() if state.is_ready and state.version],
+            "base_models": [_choice(state) for state in list_base_models() if state.is_selected],
             "datasets": [artifact.reference for artifact in list_datasets()[:500]],
             "chosen": chosen.pk if chosen else values["model"]}
+
+
+def _choice(state: BaseModelState) -> dict[str, str]:
+    """A base model as the form offers it; an evaluation of one that is being prepared waits for it."""
+    version = state.version
+    if version is None:
+        return {"value": state.repository, "text": f"{state.repository} (being prepared)"}
+    return {"value": version.pk, "text": version.reference}
 
 
 @require_GET
@@ -85,7 +94,8 @@ def _page(request: HtmxRequest, row: Evaluation) -> dict[str, Any]:
     predictions = queries.list_predictions(row, wrong_first=show == "wrong")
     predictions = predictions.filter(score=None) if show == "unscored" else predictions
     answered, total = row.num_answered, row.num_rows
-    return {"row": row, "report": report, "serving": serving_of(row.model), "show": show, "shown_ways": SHOWN,
+    return {"row": row, "report": report, "is_base": Subject(row.model, row.base_model).is_base,
+            "show": show, "shown_ways": SHOWN,
             "share": answered / total if total else None, "eta_seconds": _eta(row),
             "confusion": [_shares(table) for table in report.get("confusion") or []],
             "causes": (report.get("unscored") or {}).get("causes") or {}, "page": _rows(request, predictions)}

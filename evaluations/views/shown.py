@@ -20,7 +20,7 @@ LATELY = 5
 def _item(row: Evaluation) -> Item:
     share = row.num_answered / row.num_rows if row.num_rows else None
     detail = f"{row.workload.name} · {row.dataset.reference} · {row.grader}"
-    return Item("Evaluation", row.model.reference, reverse("evaluations:detail", args=[row.pk]), row.phase,
+    return Item("Evaluation", row.model_name, reverse("evaluations:detail", args=[row.pk]), row.phase,
                 detail=detail, share=share if row.phase in phases.EVALUATION.active else None,
                 note=f"{row.num_answered:,} of {row.num_rows:,} rows", at=row.created_at)
 
@@ -37,7 +37,7 @@ def waiting(_: Any) -> Iterator[Item]:
     """Evaluations that wait, and why."""
     found = queries.list_evaluations(phase="open").exclude(phase__in=phases.EVALUATION.active)
     for row in found.order_by("created_at"):
-        yield Item("Evaluation", row.model.reference, reverse("evaluations:detail", args=[row.pk]), row.phase,
+        yield Item("Evaluation", row.model_name, reverse("evaluations:detail", args=[row.pk]), row.phase,
                    detail=row.wait_reason or "It waits for a free device.", at=row.created_at)
 
 
@@ -45,9 +45,9 @@ def waiting(_: Any) -> Iterator[Item]:
 def failed(_: Any) -> Iterator[Item]:
     """Evaluations that failed, unless the same was done well since."""
     for row in queries.list_evaluations(phase="failed")[:LATELY]:
-        later = queries.newest_evaluation(row.model, row.content_hash, row.grader)
+        later = queries.newest_evaluation(row.model, row.content_hash, row.grader) if row.model else None
         if later is None or (row.ended_at and later.ended_at and later.ended_at < row.ended_at):
-            yield Item("Evaluation", row.model.reference, reverse("evaluations:detail", args=[row.pk]), row.phase,
+            yield Item("Evaluation", row.model_name, reverse("evaluations:detail", args=[row.pk]), row.phase,
                        detail=f"{row.failure_reason} {row.failure_hint}".strip(), at=row.ended_at)
 
 
@@ -75,12 +75,12 @@ def make_a_workload(_: Any) -> Iterator[Item]:
 @feed("uses", 20)
 def uses_of_dataset(version: Any) -> Iterator[Item]:
     """Workloads that judge by a dataset version, and evaluations over it."""
-    for workload in list_workloads().filter(evaluation_dataset=version):
+    for workload in list_workloads(archived=True).filter(evaluation_dataset=version):
         yield Item("Workload", workload.name, reverse("evaluations:workload", args=[workload.name]),
                    detail="Judges its models by it")
     scored = Evaluation.objects.filter(dataset=version).select_related("model__artifact")
     for row in scored.order_by("-created_at")[:10]:
-        yield Item("Evaluation", row.model.reference, reverse("evaluations:detail", args=[row.pk]), row.phase,
+        yield Item("Evaluation", row.model_name, reverse("evaluations:detail", args=[row.pk]), row.phase,
                    detail="Scored on it", at=row.created_at)
 
 
@@ -96,13 +96,13 @@ def _model(version: Version) -> Item:
 @finder
 def named(text: str) -> Iterator[Item]:
     """Workloads and models by part of their name, and anything of these by the beginning of its ID."""
-    yield from map(_workload, list_workloads().filter(name__icontains=text)[:10])
+    yield from map(_workload, list_workloads(archived=True).filter(name__icontains=text)[:10])
     space, _, name = text.lower().partition(":")[0].rpartition("/")
     models = list_model_versions().filter(artifact__name__icontains=name)
     yield from map(_model, (models.filter(artifact__namespace__name__icontains=space) if space else models)[:10])
     if looks_like_id(text.lower()):
         prefix = text.lower()
-        yield from map(_workload, list_workloads().filter(pk__startswith=prefix)[:5])
+        yield from map(_workload, list_workloads(archived=True).filter(pk__startswith=prefix)[:5])
         yield from map(_model, list_model_versions().filter(pk__startswith=prefix)[:5])
         try:
             yield _item(queries.get_evaluation(prefix))

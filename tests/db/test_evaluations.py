@@ -287,7 +287,7 @@ def test_one_whose_base_model_is_prepared_again_is_of_the_version_that_comes(lat
 
 
 def test_every_surface_shows_cancels_and_retries_one_that_waits_for_its_base_model(later, client, capsys):
-    from django.core.management import call_command
+    from evaluations.management.commands.evaluations import Command
 
     answer = client.post(ROUTE, json.dumps({"model": "acme/later", "workload": "triage"}),
                          content_type="application/json")
@@ -297,9 +297,7 @@ def test_every_surface_shows_cancels_and_retries_one_that_waits_for_its_base_mod
     pk = answer.json()["evaluationId"]
     assert client.get(ROUTE).json()["evaluations"][0]["model"] == "acme/later"
     for words in (["list"], ["get", pk], ["cancel", pk, "--force"]):
-        with pytest.raises(SystemExit) as ended:
-            call_command("evaluations", *words)
-        assert ended.value.code == 0
+        assert Command().run(words) == 0
         assert "acme/later" in capsys.readouterr().out
     retried = client.post(f"{ROUTE}/{pk}/retry")
     assert (retried.status_code, retried.json()["phase"]) == (202, "AWAITING_BASE_MODEL")
@@ -318,7 +316,7 @@ def test_one_that_waits_fails_where_its_base_model_is_refused_or_deselected(late
 
 
 @pytest.mark.parametrize(("model", "code"), [("Qwen/Qwen3-0.6B", "base_model_not_selected"),
-                                             ("nobody/knows", "unknown_version")])
+                                             ("nobody/knows", "unknown_reference")])
 def test_a_base_model_that_nobody_selected_or_knows_is_refused(workload, model, code):
     with pytest.raises(OperationError) as refused:
         start(model=model, workload="triage")

@@ -49,7 +49,10 @@ def submit(**changes: Any) -> Any:
     from optimize_site.kernel.auth import Actor
     from runs.operations import advance_run, submit_run
 
-    run = submit_run(document(**changes), actor=Actor("ada", "admin")).run
+    stated = document(**changes)
+    make.measured(stated["config"]["dataset"], stated["config"]["data"]["validationDataset"],
+                  repository=stated["baseModel"])
+    run = submit_run(stated, actor=Actor("ada", "admin")).run
     advance_run(run.pk)
     run.refresh_from_db()
     return run
@@ -145,7 +148,7 @@ def evaluate(model: str, right: float, *, upto: int | None = None, seed: int = 1
     from evaluations.operations.evaluations import Request, start_evaluation
     from optimize_site.kernel.auth import Actor
 
-    row = start_evaluation(Request(model=model, workload=WORKLOAD), actor=Actor("ada", "admin"))
+    row = start_evaluation(Request(model=model, workload=WORKLOAD), actor=Actor("ada", "admin")).evaluation
     attempt = make.claim_job(slot=slot)
     dice = random.Random(seed)
     make.tell_job(attempt, {"type": "started", "pid": 1, "versions": {}},
