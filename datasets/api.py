@@ -54,11 +54,14 @@ def versions(request: HttpRequest, namespace: str, name: str, limit: int = DEFAU
 
 @router.post("/{namespace}/{name}/versions", response={200: Any, 201: Any})
 def register(request: HttpRequest, namespace: str, name: str, alias: str = "", format: str = "", lineage: str = "",
-             description: str = "") -> Status[Any]:
-    """Register the body, chat rows one JSON object a line, as the next version; 200 where it was there already."""
+             description: str = "", images: str = "") -> Status[Any]:
+    """Register the body as the next version: rows, one JSON object a line, or the ZIP of a format that is sent so.
+
+    `images` is the `manifest` of the images that rows name. 200 where the examples were there already.
+    """
     done = operations.register_dataset(
         f"{namespace}/{name}", body_chunks(request), length=body_length(request), alias=alias, format=format,
-        lineage=stated_lineage(lineage), description=description, actor=actor_of(request))
+        lineage=stated_lineage(lineage), description=description, images=images, actor=actor_of(request))
     return Status(201 if done.is_new else 200, render.registered(done))
 
 

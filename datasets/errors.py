@@ -12,6 +12,10 @@ class DatasetTooLarge(TooLarge):
     code = "dataset_too_large"
 
 
+class FileDoesNotFit(DatasetTooLarge):
+    code = "file_does_not_fit"
+
+
 class FormatUnknown(Refused):
     code = "unknown_format"
 

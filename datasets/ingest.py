@@ -151,12 +151,12 @@ def examination(path: Path, *, compared: int = MAX_COMPARED_ROWS) -> Iterator[Ex
             it.close()
 
 
-def examine_file(path: Path, *, compared: int = MAX_COMPARED_ROWS) -> Examined:
-    """Examine a file as it lies. Raises DatasetInvalid."""
+def examine_file(path: Path, *, compared: int = MAX_COMPARED_ROWS, name: str = "") -> Examined:
+    """Examine a file as it lies; `name` is its among several. Raises DatasetInvalid."""
     with examination(path, compared=compared) as it, path.open("rb") as file:
         while chunk := file.read(CHUNK):
             it.grow(chunk)
-        return it.end()
+        return it.end(name)
 
 
 def facts_of(stretch: Stretch) -> FormatFacts:

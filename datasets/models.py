@@ -58,13 +58,13 @@ class Shard(models.Model):
 class Upload(models.Model):
     """A dataset on its way in, shard by shard; kept for some days so that a stopped upload goes on where it was.
 
-    `planned` lists `{"path", "sha256", "bytes"}` of every shard in order, as the sender announced them.
+    `planned` lists `{"path", "sha256", "bytes"}` of every shard in order, as the sender announced them; its shards are
+    not collected as long as the row is there.
     """
 
     class Phase(models.TextChoices):
         OPEN = "OPEN"
         REGISTERED = "REGISTERED"
-        ABANDONED = "ABANDONED"
 
     id = models.CharField(max_length=64, primary_key=True, default=new_id)
     phase = models.CharField(max_length=12, choices=Phase.choices, default=Phase.OPEN)

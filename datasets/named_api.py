@@ -22,9 +22,9 @@ def list_example_sets(request: HttpRequest, limit: int = DEFAULT_LIMIT, offset: 
 
 
 @router.post("", response={200: Any, 201: Any})
-def create(request: HttpRequest, name: str = "") -> Status[Any]:
+def create(request: HttpRequest, name: str = "", images: str = "") -> Status[Any]:
     """Register the body under its hash, and under `name` where one is given."""
-    done = operations.create_dataset(body_chunks(request), length=body_length(request), name=name,
+    done = operations.create_dataset(body_chunks(request), length=body_length(request), name=name, images=images,
                                      actor=actor_of(request))
     return Status(201 if done.is_new else 200, render.named(done.version) | {"isNew": done.is_new})
 

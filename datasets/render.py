@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from datasets import queries
-from datasets.models import ExampleSet
+from datasets import queries, upload_queries
+from datasets.models import ExampleSet, Upload
 from datasets.operations import Registered
 from datasets.pairs import FORMAT as PREFERENCE
 from registry.models import Artifact, Version
@@ -74,3 +74,18 @@ def example_set(examples: Any) -> dict[str, Any]:
     return {"hash": examples.pk, "names": examples.names, "references": examples.references,
             "exampleCount": examples.num_examples, "format": examples.format, "sizeBytes": examples.size_bytes,
             "createdBy": examples.created_by, "createdAt": examples.created_at}
+
+
+def listed_upload(upload: Upload) -> dict[str, Any]:
+    """An upload in shards, without them."""
+    return {"id": upload.pk, "phase": upload.phase, "reference": upload.reference, "alias": upload.alias,
+            "format": upload.format, "description": upload.description, "shardCount": len(upload.planned),
+            "sizeBytes": sum(item["bytes"] for item in upload.planned), "versionId": upload.version_id or None,
+            "createdBy": upload.created_by, "createdAt": upload.created_at, "expiresAt": upload.expires_at}
+
+
+def upload(upload: Upload) -> dict[str, Any]:
+    """An upload with its shards; `missing` is what is still to be sent, by path."""
+    missing = [item["path"] for item in upload_queries.lacking(upload)]
+    return listed_upload(upload) | {"shards": upload.planned, "missing": missing,
+                                    "namesImages": upload_queries.names_images(upload)}

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 import datasets.analyses.operations
+import datasets.operations
 import endpoints.operations
 import evaluations.operations
 import registry.operations
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 REAP_AFTER = timedelta(seconds=60)
 STEPS: tuple[Callable[[], object], ...] = (
     registry.operations.advance_all, datasets.analyses.operations.advance_all, runs.operations.advance_all,
-    evaluations.operations.advance_all, endpoints.operations.advance_all)
+    evaluations.operations.advance_all, endpoints.operations.advance_all, datasets.operations.clean_uploads)
 
 
 def advance_everything() -> None:

@@ -39,6 +39,7 @@ ROUTERS = (
     ("/registry/datasets", "datasets.api"),
     ("/registry/images", "datasets.images_api"),
     ("/registry/datasets", "datasets.rows_api"),
+    ("/registry/dataset-uploads", "datasets.uploads_api"),
     ("/registry/models", "registry.models_api"),
     ("/registry/bundles", "registry.bundles_api"),
     ("/bundles", "registry.pushed_bundles_api"),

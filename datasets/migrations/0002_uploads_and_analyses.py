@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
             name='Upload',
             fields=[
                 ('id', models.CharField(default=optimize_site.kernel.ids.new_id, max_length=64, primary_key=True, serialize=False)),
-                ('phase', models.CharField(choices=[('OPEN', 'Open'), ('REGISTERED', 'Registered'), ('ABANDONED', 'Abandoned')], default='OPEN', max_length=12)),
+                ('phase', models.CharField(choices=[('OPEN', 'Open'), ('REGISTERED', 'Registered')], default='OPEN', max_length=12)),
                 ('reference', models.CharField(max_length=130)),
                 ('alias', models.CharField(blank=True, max_length=64)),
                 ('format', models.CharField(blank=True, max_length=40)),

@@ -1,7 +1,7 @@
 """Takes a file in: onto the disk while it is looked at, and kept only where it is good."""
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -59,9 +59,9 @@ def take_in(chunks: Iterable[bytes], *, length: int | None = None, images: str =
                             examined.identity.rows_hash(hashed_images(facts)))
 
 
-def limited(chunks: Iterable[bytes], length: int | None, most: int = 0) -> Iterator[bytes]:
-    """The chunks, as long as they are not more than the box takes, or than `most`. Raises DatasetTooLarge."""
-    limit = min(int(setting("trainer.datasets.max-bytes")), most or (1 << 62))
+def limited(chunks: Iterable[bytes], length: int | None) -> Iterator[bytes]:
+    """The chunks, as long as they are not more than the box takes. Raises DatasetTooLarge."""
+    limit = int(setting("trainer.datasets.max-bytes"))
     refuse_too_large(length or 0, limit)
     size = 0
     for chunk in chunks:
@@ -70,10 +70,12 @@ def limited(chunks: Iterable[bytes], length: int | None, most: int = 0) -> Itera
         yield chunk
 
 
-def take_shard(chunks: Iterable[bytes], *, compared: int = MAX_COMPARED_ROWS, name: str = "") -> tuple[Shard, Examined]:
+def take_shard(chunks: Iterable[bytes], *, compared: int = MAX_COMPARED_ROWS, name: str = "",
+               check: Callable[[Examined], None] = lambda found: None) -> tuple[Shard, Examined]:
     """Keep a file of rows, and what examining it found; `name` is the file's among several.
 
-    Raises DatasetInvalid with its bad lines, DiskFull.
+    `check` sees what was found first; where it raises, nothing is kept. Raises DatasetInvalid with its bad lines,
+    DiskFull.
     """
     with disk_full_said(), scratch_file() as file:
         with examination(Path(file.name), compared=compared) as look:
@@ -82,11 +84,17 @@ def take_shard(chunks: Iterable[bytes], *, compared: int = MAX_COMPARED_ROWS, na
                 file.flush()
                 look.grow(chunk)
             found = look.end(name)
+        check(found)
         blob = keep_scratch(file, found.identity.bytes_hash(), found.size_bytes)
-    shard, _ = Shard.objects.update_or_create(sha256=blob.sha256, defaults={
-        "rows_hash": found.content_hash, "size_bytes": found.size_bytes, "num_examples": found.stretch.num_rows,
+    return keep_shard(blob.sha256, found), found
+
+
+def keep_shard(sha256: str, found: Examined) -> Shard:
+    """Keep what examining the file of this hash found."""
+    shard, _ = Shard.objects.update_or_create(sha256=sha256, defaults={
+        "rows_hash": found.content_hash, "size_bytes": found.size_bytes, "num_examples": found.num_examples,
         "found": found.stretch.state()})
-    return shard, found
+    return shard
 
 
 def listed(path: str, shard: Shard) -> dict[str, Any]:

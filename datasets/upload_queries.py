@@ -1,0 +1,57 @@
+"""Reads of uploads in shards: the limits, what one still lacks."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from datasets.cutting import MAX_SHARD_BYTES, MAX_SHARDS
+from datasets.errors import UploadUnknown
+from datasets.models import Shard, Upload
+from optimize_site.kernel.blobs import hold
+from optimize_site.kernel.conf import setting
+
+KEPT_FOR = timedelta(days=7)
+
+
+def limits() -> dict[str, int]:
+    """What the box takes: the bytes of one upload, the number and bytes of shards, the days an upload is kept."""
+    most = int(setting("trainer.datasets.max-bytes"))
+    return {"maxBytes": most, "maxShards": MAX_SHARDS, "maxShardBytes": min(MAX_SHARD_BYTES, most),
+            "uploadDays": KEPT_FOR.days}
+
+
+def get_upload(upload_id: str) -> Upload:
+    """One upload. Raises UploadUnknown, also for one whose time is over."""
+    found = Upload.objects.filter(pk=upload_id, expires_at__gte=timezone.now()).first()
+    if found is None:
+        raise UploadUnknown(f"There is no upload {upload_id[:12]}.", hint="Open it again: the shards that were sent "
+                            f"are still here for a while. An upload is kept for {KEPT_FOR.days} days.")
+    return found
+
+
+def list_uploads() -> QuerySet[Upload]:
+    """Uploads that were not completed yet, newest first."""
+    return Upload.objects.filter(phase=Upload.Phase.OPEN, expires_at__gte=timezone.now()).order_by("-created_at")
+
+
+def shard_of(upload: Upload, path: str) -> int:
+    """The place of a shard by its path. Raises UploadUnknown."""
+    place = next((place for place, item in enumerate(upload.planned) if item["path"] == path), None)
+    if place is None:
+        raise UploadUnknown(f"The upload {upload.pk[:12]} has no shard {path[:40]!r}.",
+                            hint=f"It has {upload.planned[0]['path']} to {upload.planned[-1]['path']}.")
+    return place
+
+
+def lacking(upload: Upload) -> list[dict[str, Any]]:
+    """The shards that the box does not hold, in order; those it holds stay here meanwhile."""
+    held = hold(item["sha256"] for item in upload.planned)
+    return [item for item in upload.planned if item["sha256"] not in held]
+
+
+def names_images(upload: Upload) -> bool:
+    """Whether a shard that was taken in names images, so that they are to be sent before the upload is completed."""
+    shards = Shard.objects.filter(pk__in=[item["sha256"] for item in upload.planned])
+    return shards.filter(found__examiner__has_key="images").exclude(found__examiner__images={}).exists()
