@@ -24,6 +24,7 @@ from tests.factories import (
     make_device,
     make_run,
     make_workload,
+    measured,
     run_document,
 )
 
@@ -431,6 +432,7 @@ def test_runs_of_an_archived_workload_are_left_out_unless_named(ready):
 
 
 def test_a_waiting_run_says_who_holds_the_device(ready):
+    measured("triage/train")
     run = submit()
     advance_run(run.pk)
     run.refresh_from_db()
