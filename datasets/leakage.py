@@ -2,7 +2,7 @@
 
 Two prompts are the same where they differ in case, spacing or composition only. They are near where of all runs of
 three words that either holds, at least NEAR are in both; system messages do not count for that, because rows of one
-task share them.
+task share them, and of a long message only its ends do.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ MOST_HOLDERS = 64
 """A shingle that more evaluation rows than this share says nothing about which of them is meant."""
 CANDIDATES = 4
 
-Shingle = tuple[str, ...]
+Shingle = int  # the hash of a run of words, of this process only
 
 
 class Judged:
@@ -30,7 +30,7 @@ class Judged:
         self.num_rows = 0
         self.by_key: dict[bytes, int] = {}
         self._shingles: dict[int, set[Shingle]] = {}
-        self._holders: dict[Shingle, list[int]] = {}
+        self._holders: dict[Shingle, int | list[int]] = {}  # most shingles have one; a list each would cost twice
 
     def add(self, position: int, row: Row) -> None:
         """Take in a row; of rows that ask the same the first stands for all."""
@@ -41,7 +41,11 @@ class Judged:
         shingles = set(shingles_of(row))
         self._shingles[position] = shingles
         for shingle in shingles:
-            self._holders.setdefault(shingle, []).append(position)
+            held = self._holders.setdefault(shingle, position)
+            if isinstance(held, list):
+                held.append(position)
+            elif held != position:
+                self._holders[shingle] = [held, position]
 
     def nearest(self, row: Row) -> tuple[int, float] | None:
         """The position of the nearest row that is near enough, and how near, up to 1."""
@@ -50,9 +54,11 @@ class Judged:
             return None
         shared: Counter[int] = Counter()
         for shingle in known:
-            holders = self._holders[shingle]
-            if len(holders) <= MOST_HOLDERS:
-                shared.update(holders)
+            held = self._holders[shingle]
+            if isinstance(held, int):
+                shared[held] += 1
+            elif len(held) <= MOST_HOLDERS:
+                shared.update(held)
         own = set(shingles_of(row))
         near = ((position, self._similarity(position, own)) for position, _ in shared.most_common(CANDIDATES))
         return max((found for found in near if found[1] >= NEAR), key=lambda found: found[1], default=None)
@@ -63,11 +69,11 @@ class Judged:
 
 
 def shingles_of(row: Row) -> Iterator[Shingle]:
-    """The runs of words that a row asks with; all of them where they are few, none where there are none."""
+    """The runs of words that a row asks with; all of them as one where they are few, none where there are none."""
     words = asked_words(row)
     if 0 < len(words) < WORDS:
-        return iter([tuple(words)])
-    return zip(words, words[1:], words[2:], strict=False)
+        return iter([hash(tuple(words))])
+    return map(hash, zip(words, words[1:], words[2:], strict=False))
 
 
 @dataclass

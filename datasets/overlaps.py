@@ -25,7 +25,7 @@ from registry.models import Version
 METHOD = 1
 """Of the way rows are compared; what an earlier way found is not gone on from."""
 MOST_JUDGED_ROWS, MOST_JUDGED_BYTES = 5_000, 16 * 1024 * 1024
-QUICK_ROWS, QUICK_JUDGED_ROWS, QUICK_BYTES = 6_000, 1_500, 8 * 1024 * 1024
+QUICK_ROWS, QUICK_JUDGED_ROWS, QUICK_BYTES = 4_000, 1_500, 4 * 1024 * 1024
 COMPARABLE = (CHAT, PREFERENCE)
 
 
@@ -46,17 +46,21 @@ def compare(training: Version, judged: Version, budget: Budget | None = None) ->
 
 def compare_quickly(training: Version, judged: Version) -> dict[str, Any] | None:
     """What is known of all their rows, else what a sample of both shows; None where they cannot be compared."""
+    examples = example_set(training), example_set(judged)
+    if not all(found.format in COMPARABLE for found in examples):
+        return None
     done = _read(_place(training, judged))
     if done is None or done["next"] is not None:
-        examples = example_set(training), example_set(judged)
-        if not all(found.format in COMPARABLE for found in examples):
-            return None
-        known = _judged(examples[1], QUICK_JUDGED_ROWS, QUICK_BYTES)
-        overlap = Overlap(known)
-        for row in sampled_rows(examples[0], QUICK_ROWS, QUICK_BYTES):
-            overlap.add(row.position, orjson.loads(row.data))
-        done = {"next": 0, "state": overlap.state(), "judgedRead": known.num_rows}
+        done = _sampled(*examples)
     return _document(training, judged, done)
+
+
+def _sampled(training: ExampleSet, judged: ExampleSet) -> dict[str, Any]:
+    known = _judged(judged, QUICK_JUDGED_ROWS, QUICK_BYTES)
+    overlap = Overlap(known)
+    for row in sampled_rows(training, QUICK_ROWS, QUICK_BYTES):
+        overlap.add(row.position, orjson.loads(row.data))
+    return {"next": 0, "state": overlap.state(), "judgedRead": known.num_rows}
 
 
 def _comparable(version: Version) -> ExampleSet:

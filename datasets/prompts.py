@@ -2,10 +2,13 @@
 
 import hashlib
 import unicodedata
+from functools import lru_cache
 
 import orjson
 
 from datasets.rows import Row, text_of
+
+END_CHARACTERS = 500
 
 
 def prompt_of(row: Row) -> list[Row]:
@@ -15,9 +18,13 @@ def prompt_of(row: Row) -> list[Row]:
 
 def prompt_key(row: Row) -> bytes:
     """What a row asks, as a digest."""
-    asked = [[message["role"], plain(text_of(message.get("content"))), message.get("tool_calls") or []]
-             for message in prompt_of(row)]
+    asked = [(message["role"], _plain_content(message), message.get("tool_calls") or []) for message in prompt_of(row)]
     return hashlib.sha256(orjson.dumps(asked)).digest()
+
+
+def _plain_content(message: Row) -> str:
+    text = text_of(message.get("content"))
+    return _plain_system(text) if message["role"] == "system" else plain(text)
 
 
 def plain(text: str) -> str:
@@ -25,7 +32,14 @@ def plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
+_plain_system = lru_cache(maxsize=8)(plain)  # rows of one task share theirs
+
+
 def asked_words(row: Row) -> list[str]:
-    """The words that a row asks with: what anyone but the system says before the answer."""
+    """The words that a row asks with: what anyone but the system says before the answer, of a long message the ends."""
     return [word for message in prompt_of(row) if message["role"] != "system"
-            for word in plain(text_of(message.get("content"))).split()]
+            for word in plain(_ends(text_of(message.get("content")))).split()]
+
+
+def _ends(text: str) -> str:
+    return text if len(text) <= 2 * END_CHARACTERS else f"{text[:END_CHARACTERS]} {text[-END_CHARACTERS:]}"

@@ -10,9 +10,8 @@ import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from datasets.lines import bare
 
@@ -24,8 +23,7 @@ BLOCK_ROWS = 1 << 16
 READ_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A row's line in its file: how many rows and lines come before it, and its first byte."""
 
     row: int
@@ -33,8 +31,7 @@ class Place:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileRow:
+class FileRow(NamedTuple):
     """A row of a file: its number among the rows (from 0), its line (from 1) and its bytes."""
 
     row: int

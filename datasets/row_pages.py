@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from datasets.errors import RowsNotSearchable
@@ -21,22 +21,23 @@ MAX_SEARCH_CHARACTERS = 200
 
 @dataclass
 class Budget:
-    """How much one page may read: seconds by `clock`, and bytes."""
+    """How much one page may read: bytes, and seconds by `clock` from its first row on."""
 
     seconds: float = 0.6
     num_bytes: int = 256 * 1024 * 1024
     clock: Callable[[], float] = time.monotonic
-    _began: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._began = self.clock()
+    _began: float | None = None
 
     def spend(self, num_bytes: int) -> None:
+        """Note that a row was read."""
         self.num_bytes -= num_bytes
+        if self._began is None:
+            self._began = self.clock()
 
     @property
     def is_spent(self) -> bool:
-        return self.num_bytes <= 0 or self.clock() - self._began > self.seconds
+        """Whether there is nothing left."""
+        return self.num_bytes <= 0 or (self._began is not None and self.clock() - self._began > self.seconds)
 
 
 def read_page(version: Version, *, offset: int = 0, limit: int = 25, search: str = "", room: int = SHOWN_BYTES,

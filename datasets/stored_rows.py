@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from datasets.errors import RowsGone, RowUnknown
 from datasets.models import ExampleSet
 from datasets.parquet_rows import read_tokens
-from datasets.row_index import BEGINNING, FileRow, RowIndex, open_index, read_rows
+from datasets.row_index import BEGINNING, RowIndex, open_index, read_rows
 from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.conf import home
 
@@ -17,8 +17,7 @@ PREPARED = "prepared-tokens-v1"
 MAX_SAMPLED = 16
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRow:
+class StoredRow(NamedTuple):
     """A row as it is stored: its position in the dataset (from 0), its object, its line there (from 1), its bytes.
 
     A prepared row has no line; its bytes are the JSON of its columns.
@@ -67,15 +66,12 @@ def rows_of_part(examples: ExampleSet, part: Part, start: int = 0) -> Iterator[S
             for row, data in read_tokens(part.file, start):
                 yield StoredRow(part.first + row, path, None, data)
             return
-        for found in _lines_from(part, start):
-            yield StoredRow(part.first + found.row, path, found.line, found.data)
+        begin = index_of(part).near(start) if start else BEGINNING
+        for row, line, data in read_rows(part.file, begin):
+            if row >= start:
+                yield StoredRow(part.first + row, path, line, data)
     except FileNotFoundError as error:
         raise _gone(path) from error
-
-
-def _lines_from(part: Part, start: int) -> Iterator[FileRow]:
-    begin = index_of(part).near(start) if start else BEGINNING
-    return (row for row in read_rows(part.file, begin) if row.row >= start)
 
 
 def sampled_rows(examples: ExampleSet, max_rows: int, max_bytes: int) -> Iterator[StoredRow]:

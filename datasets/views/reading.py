@@ -26,6 +26,7 @@ def rows_tab(request: HtmxRequest, version: Version, examples: ExampleSet) -> di
     _link_images(examples, found["rows"])
     for row in found["rows"]:
         row["more_repeats"] = row["repeats"]["count"] - len(row["repeats"]["positions"]) if "repeats" in row else 0
+        row["turns"] = row.get("messages") or row.get("prompt") or []
         if "ids" in row:
             row["pieces"] = id_pieces(row)
     _note_repeated_instructions(found["rows"])

@@ -24,14 +24,15 @@ def row(asked, answer="no", **columns):
 
 def version_of(*shards):
     """A dataset whose rows lie in as many objects."""
-    version = make.make_dataset("triage/train", b"\n".join(shards[0]))
+    version = make.make_dataset("triage/train", row("stands for what is laid under it"))
     listing, blobs = [], [put_stream([b"\n".join(shard) + b"\n"]) for shard in shards]
     for number, (blob, shard) in enumerate(zip(blobs, shards, strict=True)):
         rows = sum(bool(line.strip()) for line in shard)
         listing.append({"path": f"examples-{number:05}.jsonl", "sha256": blob.sha256, "bytes": blob.size_bytes,
                         "examples": rows})
     ExampleSet.objects.filter(pk=version.content_hash).update(
-        shards=listing, num_examples=sum(shard["examples"] for shard in listing))
+        shards=listing, num_examples=sum(shard["examples"] for shard in listing), size_bytes=sum(
+            shard["bytes"] for shard in listing))
     return version
 
 
@@ -129,11 +130,13 @@ def test_a_large_row_is_cut_and_its_bytes_come_whole_through_its_own_route(clien
 
 
 @pytest.fixture
-def client_of(db):
+def client_of(db, settings):
     from django.test import Client
 
     from optimize_site.kernel import accounts
     from optimize_site.kernel.auth import LOCAL
+
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
     def sign_in(role):
         user, _ = accounts.create_user(f"a-{role}", role, actor=LOCAL)
@@ -210,21 +213,13 @@ def test_token_rows_are_text_where_their_tokenizer_lies_here(client_of):
 
 
 def test_rows_show_their_tokens_once_they_are_analysed(client_of):
-    from datasets.analyses.queries import folder_of
-    from datasets.analyses.row_lengths import NAME, write_lengths
-    from datasets.models import Analysis
-    from optimize_site.kernel.box import VERSION
-
     version = make.make_dataset("triage/train", 3)
     make.make_base_model()
     client, address = client_of("viewer"), f"/v1/registry/datasets/triage/train/versions/v1/rows?model={make.TINY}"
     assert f"datasets analyze triage/train:v1 --model {make.TINY}" in client.get(address).json()["tokens"]["note"]
-    analysis = Analysis.objects.create(examples_id=version.content_hash, repository=make.TINY, revision="rev-1",
-                                       product_version=VERSION, phase="COMPLETED", report={"rows": 3},
-                                       created_by="local")
-    write_lengths(folder_of(analysis) / NAME, [(10, 10, 3, 3), (20, 15, 4, 8), (30, 30, 5, 5)])
+    make.analyze(version, [10, (20, 15), 30])
     found = client.get(address).json()
-    assert found["rows"][1]["tokens"] == {"length": 20, "trimmed": 15, "trained": 4, "trainedAll": 8}
+    assert found["rows"][1]["tokens"] == {"length": 20, "trimmed": 15, "trained": 1, "trainedAll": 2}
     assert found["tokens"]["status"] == "done"
     assert client.get(address.replace("tiny", "nobody")).status_code == 404
 

@@ -1,5 +1,7 @@
 """The pages of datasets: uploads, refusals line by line, rows, aliases."""
 
+import json
+
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
@@ -81,7 +83,7 @@ def test_rows_page_and_search(viewer):
     assert first.count('aria-label="Row ') == 10 and "offset=10" in first
     found = viewer.get(address, {"q": "train24"}, headers={"HX-Request": "true"}).content.decode()
     assert found.count('aria-label="Row ') == 1
-    assert "No row from here on" in viewer.get(address, {"q": "zebra"}).content.decode()
+    assert "No row says those words" in viewer.get(address, {"q": "zebra"}).content.decode()
 
 
 def test_a_system_message_that_repeats_is_folded(viewer):
@@ -94,16 +96,85 @@ def test_an_operator_points_an_alias_and_a_bad_one_is_refused(operator):
     make.make_dataset("triage/train", 3)
     address = reverse("datasets:alias", args=["triage", "train"])
     assert operator.post(address, {"alias": "current", "version": "v1"}).status_code == 302
-    assert b">current</span>" in operator.get(reverse("datasets:detail", args=["triage", "train"])).content
+    page = f"{reverse('datasets:detail', args=['triage', 'train'])}?tab=versions"
+    shown = operator.get(page).content.decode()
+    assert ">current</span>" in shown and "Remove the alias current" in shown
     assert operator.post(address, {"alias": "latest", "version": "v1"}).status_code in {400, 409, 422}
+    removed = operator.post(reverse("datasets:alias-remove", args=["triage", "train"]),
+                            {"alias": "current", "version": "v1"})
+    assert removed.status_code == 302
+    history = operator.get(page).content.decode()
+    assert "Remove the alias" not in history and history.count("<td>current</td>") == 2 and "removed" in history
 
 
-def test_a_dataset_says_where_it_is_used(viewer):
+def test_an_operator_keeps_a_note_on_a_version(operator):
+    make.make_dataset("triage/train", 3)
+    operator.post(reverse("datasets:note", args=["triage", "train"]), {"description": "From <May>", "version": "v1"})
+    shown = operator.get(reverse("datasets:detail", args=["triage", "train"])).content.decode()
+    assert "From &lt;May&gt;" in shown
+
+
+def test_a_dataset_says_where_it_is_used_and_what_came_from_it(viewer):
     make.make_device("cpu")
     scenes.base_model()
     scenes.workload(6)
     run = scenes.submit(steps=24, configName="uses-it")
-    text = viewer.get(reverse("datasets:detail", args=[scenes.WORKLOAD, "train"])).content.decode()
+    address = reverse("datasets:detail", args=[scenes.WORKLOAD, "train"]) + "?tab=lineage"
+    text = viewer.get(address).content.decode()
     assert "uses-it" in text and reverse("runs:detail", args=[run.pk]) in text
     assert "Judges its models by it" in viewer.get(
-        reverse("datasets:detail", args=[scenes.WORKLOAD, "eval"])).content.decode()
+        reverse("datasets:detail", args=[scenes.WORKLOAD, "eval"]) + "?tab=lineage").content.decode()
+
+
+def test_pairs_stand_side_by_side(viewer):
+    answer = {"role": "assistant", "content": "A <b>good</b> answer"}
+    pair = {"prompt": [{"role": "user", "content": "Which?"}], "chosen": answer,
+            "rejected": answer | {"content": "A bad one"}}
+    make.make_dataset("triage/pairs", json.dumps(pair).encode())
+    text = viewer.get(reverse("datasets:detail", args=["triage", "pairs"])).content.decode()
+    assert 'aria-label="Chosen answer"' in text and "A &lt;b&gt;good&lt;/b&gt; answer" in text
+    assert 'aria-label="Rejected answer"' in text and "<dt>Pairs</dt>" in text
+
+
+def test_a_large_row_is_shown_in_part_with_the_way_to_its_bytes(viewer):
+    large = make.chat_rows(1).replace(b"ticket 0", b"word " * 300_000)
+    make.make_dataset("triage/large", large + make.chat_rows(2))
+    answer = viewer.get(reverse("datasets:detail", args=["triage", "large"]))
+    text = answer.content.decode()
+    assert "Shown in part: the row has 1.4 MiB" in text
+    assert "/v1/registry/datasets/triage/large/versions/v1/rows/0" in text
+    assert len(answer.content) < 60_000
+
+
+def test_a_row_that_repeats_links_to_the_others(viewer):
+    make.make_dataset("triage/twice", make.chat_rows(2) + make.chat_rows(1))
+    text = viewer.get(reverse("datasets:detail", args=["triage", "twice"])).content.decode()
+    assert 'again at row <a href="?version=v1&amp;offset=2">2</a>' in text
+
+
+def test_a_search_that_found_nothing_in_its_time_goes_on_by_itself(viewer, monkeypatch):
+    from datasets.row_pages import Budget
+
+    make.make_dataset("triage/train", 40)
+    monkeypatch.setattr("datasets.row_pages.Budget", lambda: Budget(num_bytes=300))
+    text = viewer.get(reverse("datasets:detail", args=["triage", "train"]), {"q": "train39"}).content.decode()
+    assert "still looking" in text and 'hx-trigger="load"' in text
+    assert "Look further" in text
+
+
+def test_the_leakage_part_names_rows_of_both_sides_and_links_to_them(viewer):
+    scenes.base_model()
+    scenes.workload(8)
+    rows = [json.loads(line) for line in scenes.lines("eval.jsonl", 3)]
+    near = json.loads(json.dumps(rows[1]))
+    near["messages"][1]["content"] += " thanks"
+    make.make_dataset(f"{scenes.WORKLOAD}/leaky", "\n".join(
+        [make.chat_rows(2).decode().strip(), json.dumps(rows[0]), json.dumps(near)]).encode())
+    address = reverse("datasets:detail", args=[scenes.WORKLOAD, "leaky"]) + "?tab=leakage"
+    text = viewer.get(address).content.decode()
+    assert "would flatter a model" in text
+    assert 'href="?version=v1&amp;offset=2"' in text
+    assert f"/datasets/{scenes.WORKLOAD}/eval?version=v1&amp;offset=0" in text
+    assert "Asked nearly so: 1 row" in text
+    clean = viewer.get(reverse("datasets:detail", args=[scenes.WORKLOAD, "train"]) + "?tab=leakage").content.decode()
+    assert f"{scenes.WORKLOAD}/eval:v1" in clean
