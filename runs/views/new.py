@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from datasets.queries import list_datasets
-from datasets.queries import rows as dataset_rows
+from datasets.row_pages import read_page
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.htmx import HtmxRequest
@@ -22,7 +22,7 @@ from runs import forms, queries
 from runs.operations import check_run, submit_run
 from runs.pages import estimate_rows, settings_rows
 
-PREVIEW_ROWS = 2
+PREVIEW_ROWS, PREVIEW_CHARACTERS = 2, 8192
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -87,7 +87,8 @@ def _preview(plan: dict[str, Any]) -> list[dict[str, Any]]:
     if version is None:
         return []
     turns = (plan["resolved"]["config"].get("loss") or {}).get("assistantTurns", "last")
-    return [_marked(row, turns) for row in dataset_rows(version, limit=PREVIEW_ROWS)["rows"]]
+    rows = read_page(version, limit=PREVIEW_ROWS, room=PREVIEW_CHARACTERS)["rows"]
+    return [_marked(row, turns) for row in rows if "messages" in row]
 
 
 def _marked(row: dict[str, Any], turns: str) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def _form(request: HtmxRequest) -> dict[str, Any]:
         document = queries.get_run(earlier).descriptor
         values |= forms.values_of(document)
         text = text or forms.write_document({key: value for key, value in document.items() if key != "submissionId"})
-    workloads = list(list_workloads().filter(archived_at=None))
+    workloads = list(list_workloads())
     if not values["workload"] and len(workloads) == 1:
         values["workload"] = workloads[0].name
     chosen = [state for state in list_base_models() if state.is_selected]
