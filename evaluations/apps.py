@@ -14,9 +14,11 @@ class EvaluationsConfig(AppConfig):
         from evaluations.operations.promotion import Promotions
         from evaluations.scores import Scores
         from optimize_site.kernel import box, promotion, scores
+        from optimize_site.kernel.garbage import BOOKKEEPING
         from optimize_site.kernel.in_progress import LISTERS
 
         scores.provide(Scores())
         promotion.provide(Promotions())
         box.CLAIM_LISTERS.append(list_claims)
         LISTERS.append(evaluations_in_progress)
+        BOOKKEEPING.add("evaluations.Prediction")

@@ -5,15 +5,16 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router
 
+from datasets.upload_queries import limits
 from optimize_site.kernel.api import DEFAULT_LIMIT, page
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.catalog import load_catalog
-from optimize_site.kernel.conf import setting
 from registry import queries
-from registry.operations import adapters, bundles, namespaces
+from registry.garbage_render import garbage_document
+from registry.operations import adapters, bundles, garbage, namespaces
 from registry.references import PART
 from registry.render import namespace_document
-from registry.schemas import Note
+from registry.schemas import Collecting, Note
 
 router = Router(tags=["registry"])
 
@@ -22,10 +23,23 @@ router = Router(tags=["registry"])
 def info(request: HttpRequest) -> dict[str, Any]:
     """What the registry takes: its limits, under `datasets`, `bundles` and `models`."""
     return {"area": "this box", "names": PART.pattern,
-            "datasets": {"maxBytes": int(setting("trainer.datasets.max-bytes"))},
+            "datasets": limits(),
             "bundles": {"maxBytes": bundles.limits().max_bytes, "maxUnpackedBytes": bundles.limits().max_unpacked_bytes,
                         "maxEntries": bundles.limits().max_entries},
             "models": {"maxBytes": adapters.limits().max_bytes, "maxAdapterRank": load_catalog().defaults.max_rank}}
+
+
+@router.get("/garbage")
+def list_garbage(request: HttpRequest) -> dict[str, Any]:
+    """What a collection of garbage would remove."""
+    return garbage_document(garbage.list_garbage(actor=actor_of(request)))
+
+
+@router.post("/gc")
+def collect_garbage(request: HttpRequest, body: Collecting) -> dict[str, Any]:
+    """Remove what nothing refers to; with `dryRun` only say what that is."""
+    work = garbage.list_garbage if body.dryRun else garbage.collect_garbage
+    return garbage_document(work(actor=actor_of(request)))
 
 
 @router.get("/namespaces")

@@ -51,6 +51,10 @@ class MalformedLineage(Refused):
     code = "lineage_invalid"
 
 
+class CollectionRunning(Conflict):
+    code = "collection_running"
+
+
 class NotABaseModel(Refused):
     code = "not_a_base_model"
 

@@ -15,3 +15,9 @@ class AliasTarget(Body):
     version: str
     note: str = ""
     force: bool = False
+
+
+class Collecting(Body):
+    """Whether only to say what would be removed."""
+
+    dryRun: bool = False

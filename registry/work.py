@@ -18,6 +18,8 @@ from registry import phases
 from registry.models import BaseModel
 from registry.operations.models import register_base_model
 
+FOLDER_ID = 16
+"""How much of an attempt's ID names the folder that it fetches into."""
 READING_STAGES = frozenset({"starting", "reading", "resolving"})
 
 
@@ -107,7 +109,7 @@ class BaseModelWork:
 
 def folder_of(row: BaseModel, attempt: Attempt) -> str:
     """Where an attempt puts the weights, inside the state folder: never over a folder that work may be reading."""
-    return f"base-models/{row.repository.replace('/', '--').lower()}/{attempt.pk[:16]}"
+    return f"base-models/{row.repository.replace('/', '--').lower()}/{attempt.pk[:FOLDER_ID]}"
 
 
 def _correction(entry: BaseModelEntry) -> dict[str, Any]:

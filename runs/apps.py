@@ -9,9 +9,13 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         from optimize_site.kernel import box
+        from optimize_site.kernel.garbage import BOOKKEEPING, COLLECTORS
         from optimize_site.kernel.in_progress import LISTERS
+        from runs.garbage import uncommitted_saves
         from runs.in_progress import runs_in_progress
         from runs.queries import claims_of_runs
 
         box.CLAIM_LISTERS.append(claims_of_runs)
         LISTERS.append(runs_in_progress)
+        COLLECTORS.append(uncommitted_saves)
+        BOOKKEEPING.add("runs.Metric")

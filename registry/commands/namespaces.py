@@ -1,4 +1,4 @@
-"""`registry namespaces …` and `registry info`."""
+"""`registry namespaces …`, `registry info` and `registry gc`."""
 
 from typing import Any
 from urllib.parse import quote
@@ -46,6 +46,24 @@ class NamespaceVerbs(NounCommand):
         """Bring an archived namespace back."""
         self.show(self.client.post(f"{_address(namespace)}/unarchive"),
                   text=lambda document: print(f"The namespace {document['name']} is open."))
+
+    @verb("gc", arg("--dry-run", action="store_true", help="say what would go, remove nothing"))
+    def collect_garbage(self, dry_run: bool) -> None:
+        """Remove stored bytes and folders that nothing refers to."""
+        if not dry_run:
+            self.confirm("Remove what nothing on this box refers to?", needs_force=True)
+        self.show(self.client.post("/v1/registry/gc", {"dryRun": dry_run}), text=self._garbage)
+
+    def _garbage(self, document: dict[str, Any]) -> None:
+        items = document["items"]
+        if items:
+            self.table(["KIND", "NAME", "BYTES", "SINCE"],
+                       [[item["kind"], item["name"], f"{item['sizeBytes']:,}", item["since"][:16].replace("T", " ")]
+                        for item in items], right=["BYTES"])
+        done = "would go" if document["dryRun"] else "are gone"
+        print(f"{len(items)} things of {document['sizeBytes']:,} bytes {done}." if items else "There is no garbage.")
+        if document["keptMeanwhile"]:
+            self.say(f"{document['keptMeanwhile']} were taken up again meanwhile and stay.")
 
     def _limits(self, document: dict[str, Any]) -> None:
         self.facts([("Area", document["area"]), ("Largest upload", f"{document['datasets']['maxBytes']:,} bytes")])

@@ -12,6 +12,7 @@ from optimize_site.kernel import events, promotion
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.errors import NotFound
 from optimize_site.kernel.hashing import sha256_json
+from optimize_site.kernel.ids import new_id
 from registry.errors import ChampionAlias
 from registry.lineage import Lineage, resolve_lineage
 from registry.models import Alias, AliasMove, Artifact, Namespace, Parent, Version, Workload, WorkloadReference
@@ -24,7 +25,8 @@ CHAMPION = WorkloadReference.Name.CHAMPION.value
 
 @dataclass(frozen=True)
 class NewVersion:
-    """What a version holds. `objects` lists `{"path", "sha256", "bytes"}`; `content_hash` defaults to the digest.
+    """What a version holds. `objects` lists `{"path", "sha256", "bytes"}`; `content_hash` defaults to the digest,
+    `version_id` to a random one.
 
     `lineage` is as `registry.lineage` reads it. A producer it names stands where `produced_by_kind` is empty.
     """
@@ -37,6 +39,7 @@ class NewVersion:
     produced_by_kind: str = ""
     produced_by_id: str = ""
     description: str = ""
+    version_id: str = ""
 
     @property
     def digest(self) -> str:
@@ -80,7 +83,7 @@ def _lock_artifact(kind: str, reference: Reference, actor: Actor) -> Artifact:
 def _append(artifact: Artifact, new: NewVersion, lineage: Lineage, actor: Actor) -> Version:
     newest = artifact.versions.order_by("-number").values_list("number", flat=True).first()
     version = Version.objects.create(
-        artifact=artifact, number=(newest or 0) + 1, digest=new.digest, content_hash=new.content_hash or new.digest,
+        id=new.version_id or new_id(), artifact=artifact, number=(newest or 0) + 1, digest=new.digest, content_hash=new.content_hash or new.digest,
         format=new.format, descriptor=new.descriptor, objects_listing=new.objects, lineage=lineage.document,
         produced_by_kind=new.produced_by_kind or lineage.produced_by_kind,
         produced_by_id=new.produced_by_id or lineage.produced_by_id, description=new.description,

@@ -40,19 +40,20 @@ def register_base_model(row: BaseModel, *, actor: Actor) -> Version:
 @transaction.atomic
 def register_run_model(*, workload: Workload, base_model: str, base_revision: str, base_version: Version | None,
                        name: str | None, adapter_folder: Path, rank: int, target_modules: list[str],
-                       lineage: dict[str, Any], run_id: str, step: int, actor: Actor) -> Version:
+                       lineage: dict[str, Any], run_id: str, step: int, actor: Actor, model_id: str = "") -> Version:
     """Register the adapter a run ended with as `WORKLOAD/NAME:vN`; without a name it is called as its base model.
 
-    The same run registers once, however often it is asked. Raises AdapterIncomplete where a file is missing.
+    With `model_id` it is a save on the way, produced by `RUN#STEP`, and has that model ID. The same run registers once, however often it is asked. Raises AdapterIncomplete where a file is missing.
     """
     objects = [_keep(adapter_folder, file) for file in ADAPTER_FILES]
     serving = {"variant": ADAPTER, "baseModel": base_model, "adapterRank": rank,
-               "targetModules": sorted(target_modules), "ref": f"adapters/{run_id}"}
+               "targetModules": sorted(target_modules), "ref": f"adapters/{model_id or run_id}"}
     parents = list(_parents_of_run(base_version, lineage))
     facts = lineage | {"run": run_id, "step": step, "baseRevision": base_revision, "workload": workload.pk,
                        "parents": parents}
     new = NewVersion(FORMATS[ADAPTER], objects, descriptor={"servingModel": serving}, lineage=facts,
-                     produced_by_kind="run", produced_by_id=run_id)
+                     produced_by_kind="run", produced_by_id=f"{run_id}#{step}" if model_id else run_id,
+                     version_id=model_id)
     reference = f"{workload.namespace_id}/{name or default_name(base_model)}"
     return register_version(Artifact.Kind.MODEL, reference, new, actor=actor)[0]
 
