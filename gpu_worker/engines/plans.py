@@ -145,8 +145,17 @@ class AnalysePlan(Plan, frozen=True, kw_only=True):
     out: str
 
 
+class PreviewPlan(Plan, frozen=True, kw_only=True):
+    """The first rows of a supervised run's training dataset as it would train them."""
+
+    base_model: BaseModelPart
+    dataset: RowsPart
+    config: dict[str, Any]
+    rows: int
+
+
 PLAN_TYPES: dict[str, type[Plan]] = {"sft": SftPlan, "evaluate": EvaluatePlan, "prepare": PreparePlan,
-                                     "analyse": AnalysePlan}
+                                     "analyse": AnalysePlan, "preview": PreviewPlan}
 
 
 class PlanIncomplete(ValueError):

@@ -19,6 +19,7 @@ ENTRIES = {
     "evaluate": "optimize_child.evaluate",
     "prepare": "optimize_child.prepare",
     "analyse": "optimize_child.analyse",
+    "preview": "optimize_child.preview",
 }
 VERSIONED = ("torch", "transformers", "trl", "peft")
 

@@ -42,18 +42,17 @@ def check_prepared(dataset: dict[str, Any], base_model: dict[str, Any], template
 
 
 def read_prepared(
-    files: Iterable[Path],
+    rows: Iterable[tuple[int, np.ndarray, np.ndarray]],
     long_rows: LongRows,
-    tick: Callable[[int], None],
+    tick: Callable[[int], None] = lambda _count: None,
     *,
     vocabulary: int,
     dataset: str = "training",
     folder: Path | None = None,
 ) -> TokenRows:
-    """Every row as it was prepared. Raises JobFailure naming the rows that cannot be trained on."""
-    store, bad = RowStore(folder), []
-    number = 0
-    for number, (ids, mask) in enumerate(_rows(files), start=1):
+    """Numbered rows as they were prepared. Raises JobFailure naming those that cannot be trained on."""
+    store, bad, number = RowStore(folder), [], 0
+    for number, ids, mask in rows:
         reason = _why_not(ids, mask, vocabulary)
         if reason:
             bad.append((f"row {number}", reason))
@@ -69,6 +68,12 @@ def read_prepared(
     if not len(store):
         raise no_row_left(dataset, long_rows)
     return store.finish(too_long=len(long_rows))
+
+
+def numbered_rows(files: Iterable[Path]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """The rows of the files in order: each one's number from 1, its tokens, its mask."""
+    for number, (ids, mask) in enumerate(_rows(files), start=1):
+        yield number, ids, mask
 
 
 def _rows(files: Iterable[Path]) -> Iterator[tuple[np.ndarray, np.ndarray]]:

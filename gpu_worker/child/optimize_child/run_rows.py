@@ -34,6 +34,25 @@ def read_run_rows(job: Job, template: ChatTemplate) -> RunRows:
     return RunRows(training, validation)
 
 
+def watch_of(plan: dict[str, Any]) -> SystemAlone | None:
+    """Who watches the rows of a model whose template does not render a system message alone with tools."""
+    rules = plan["base_model"].get("rules") or []
+    return SystemAlone(policy_of(plan["config"]["loss"])) if RULE in rules else None
+
+
+def reading_of(plan: dict[str, Any], dataset: str, watch: SystemAlone | None) -> Reading:
+    """How a plan's configuration reads chat rows; `dataset` is training or validation."""
+    config = plan["config"]
+    return Reading(
+        policy=policy_of(config["loss"]),
+        max_length=config["maxSeqLength"],
+        truncation=config["data"]["truncation"],
+        mask_column=config["loss"].get("explicitLossMaskColumn"),
+        dataset=dataset,
+        watch=watch,
+    )
+
+
 def sequences_of(rows: TokenRows, config: dict[str, Any]) -> list[list[int]]:
     """The rows of each sequence: one, or as many as packing lays into maxSeqLength."""
     if config["data"]["packing"]:
@@ -47,9 +66,7 @@ class _RunReader:
     def __init__(self, job: Job, template: ChatTemplate) -> None:
         self.job, self.template = job, template
         self.config = job.plan["config"]
-        self.policy = policy_of(self.config["loss"])
-        rules = job.plan["base_model"].get("rules") or []
-        self.watch = SystemAlone(self.policy) if RULE in rules else None
+        self.watch = watch_of(job.plan)
 
     def read(self, dataset: dict[str, Any], name: str) -> TokenRows:
         total = dataset.get("num_examples")
@@ -62,14 +79,7 @@ class _RunReader:
         files = [Path(file) for file in dataset["files"]]
         if dataset.get("format") == prepared_rows.FORMAT:
             return self._prepared(dataset, files, name, tick)
-        reading = Reading(
-            policy=self.policy,
-            max_length=self.config["maxSeqLength"],
-            truncation=self.config["data"]["truncation"],
-            mask_column=self.config["loss"].get("explicitLossMaskColumn"),
-            dataset=name,
-            watch=self.watch,
-        )
+        reading = reading_of(self.job.plan, name, self.watch)
         rows = read_tokens(files, self.template, reading, tick, self.job.folder)
         require_masks(reading.mask_column, rows.masked, name)
         return rows
@@ -78,7 +88,7 @@ class _RunReader:
         prepared_rows.check_prepared(dataset, self.job.plan["base_model"], self.template.sha256)
         long_rows = LongRows(self.config["maxSeqLength"], self.config["data"]["truncation"])
         return prepared_rows.read_prepared(
-            files,
+            prepared_rows.numbered_rows(files),
             long_rows,
             tick,
             vocabulary=len(self.template.tokenizer),

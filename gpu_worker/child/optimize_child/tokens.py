@@ -53,8 +53,19 @@ def read_tokens(
     folder: Path | None = None,
 ) -> TokenRows:
     """Every row of a dataset as tokens and mask. Raises JobFailure naming the rows that cannot be trained on."""
+    return tokens_of_lines(read_lines(files), template, reading, tick, folder)
+
+
+def tokens_of_lines(
+    lines: Iterator[Line],
+    template: ChatTemplate,
+    reading: Reading,
+    tick: Callable[[int], None] = lambda _count: None,
+    folder: Path | None = None,
+) -> TokenRows:
+    """Some lines of a dataset as tokens and mask. Raises JobFailure as `read_tokens` does."""
     reader = _Reader(template, reading, RowStore(folder))
-    for count, batch in _batches(reader.render_all(read_lines(files)), BATCH_ROWS):
+    for count, batch in _batches(reader.render_all(lines), BATCH_ROWS):
         reader.tokenize(batch)
         tick(count)
     return reader.finish()

@@ -1,0 +1,134 @@
+"""What a run would train on, before it is: the first rows of its training dataset as tokens, the trained ones marked.
+
+Each row goes the way it goes in the run: the same template, the same truncation, the same mask, the same refusals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from transformers.utils import logging as transformers_logging
+
+from optimize_child import prepared_rows
+from optimize_child.failures import JobFailure
+from optimize_child.job import Job
+from optimize_child.lines import read_lines
+from optimize_child.order import pack
+from optimize_child.row_fit import LongRows
+from optimize_child.run_rows import reading_of, watch_of
+from optimize_child.system_alone import SystemAlone
+from optimize_child.template import ChatTemplate
+from optimize_child.token_rows import IGNORED, TokenRows
+from optimize_child.token_text import pieces_of
+from optimize_child.tokenizer import load_template, load_tokenizer
+from optimize_child.tokens import tokens_of_lines
+
+
+class Read(NamedTuple):
+    """One row of the dataset: its place, and its tokens or why it is not trained on."""
+
+    place: str
+    tokens: TokenRows | None
+    failure: JobFailure | None
+
+
+def run(job: Job) -> None:
+    """The entry `preview`: one event with all that is shown."""
+    transformers_logging.set_verbosity_error()
+    template = load_template(job.plan["base_model"], load_tokenizer(Path(job.plan["base_model"]["folder"])))
+    job.stage("tokenising")
+    job.events.emit("finished", preview=preview(job.plan, template), sync=True)
+
+
+def preview(plan: dict[str, Any], template: ChatTemplate) -> dict[str, Any]:
+    """The first `rows` rows of a plan's training dataset as its run would train them. Raises JobFailure for what
+    refuses the dataset as a whole."""
+    watch, config = watch_of(plan), plan["config"]
+    read = list(islice(_read_rows(plan, template, watch), plan["rows"]))
+    return {
+        "chatTemplateSha256": template.sha256,
+        "maxSeqLength": config["maxSeqLength"],
+        "truncation": config["data"]["truncation"],
+        "packing": config["data"]["packing"],
+        "rows": [_document(number, row, template) for number, row in enumerate(read, start=1)],
+        "problem": _problem(watch),
+        "sequences": _sequences(read, config) if config["data"]["packing"] else None,
+    }
+
+
+def _problem(watch: SystemAlone | None) -> dict[str, str] | None:
+    """What refuses the rows together, though each could be trained alone."""
+    try:
+        if watch:
+            watch.refuse()
+    except JobFailure as failure:
+        return {"code": failure.code, "reason": failure.reason, "hint": failure.hint}
+    return None
+
+
+def _read_rows(plan: dict[str, Any], template: ChatTemplate, watch: SystemAlone | None) -> Iterator[Read]:
+    dataset = plan["dataset"]
+    files = [Path(file) for file in dataset["files"]]
+    if dataset.get("format") == prepared_rows.FORMAT:
+        prepared_rows.check_prepared(dataset, plan["base_model"], template.sha256)
+        yield from _prepared(files, plan, template)
+        return
+    reading = reading_of(plan, "training", watch)
+    for line in read_lines(files):
+        yield _try(line.place, lambda line=line: tokens_of_lines(iter([line]), template, reading))
+
+
+def _prepared(files: list[Path], plan: dict[str, Any], template: ChatTemplate) -> Iterator[Read]:
+    limit, truncation = plan["config"]["maxSeqLength"], plan["config"]["data"]["truncation"]
+    vocabulary = len(template.tokenizer)
+    for row in prepared_rows.numbered_rows(files):
+        yield _try(
+            f"row {row[0]}",
+            lambda row=row: prepared_rows.read_prepared([row], LongRows(limit, truncation), vocabulary=vocabulary),
+        )
+
+
+def _try(place: str, read: Callable[[], TokenRows]) -> Read:
+    try:
+        return Read(place, read(), None)
+    except JobFailure as failure:
+        return Read(place, None, failure)
+
+
+def _document(number: int, row: Read, template: ChatTemplate) -> dict[str, Any]:
+    if row.tokens is None:
+        return {"row": number, "place": row.place} | _left_out(row.failure)
+    ids, labels = row.tokens.row(0)
+    special = set(template.tokenizer.all_special_ids)
+    return {
+        "row": number,
+        "place": row.place,
+        "state": "trained",
+        "tokens": len(ids),
+        "trainedTokens": row.tokens.trained_tokens(),
+        "isCut": bool(row.tokens.trimmed and not row.tokens.turns_removed),
+        "turnsRemoved": row.tokens.turns_removed,
+        "ids": ids.tolist(),
+        "pieces": pieces_of(template.tokenizer, ids.tolist()),
+        "mask": [int(label != IGNORED) for label in labels],
+        "special": [int(token in special) for token in ids.tolist()],
+    }
+
+
+def _left_out(failure: JobFailure | None) -> dict[str, Any]:
+    """A row that the run leaves out, or for which it would be refused, and the run's own sentence."""
+    assert failure is not None  # noqa: S101 - a row without tokens has one
+    is_long = failure.code == "nothing_to_train" and "rows" not in failure.evidence
+    state = "left_out" if is_long else "refused"
+    reason = "It is longer than maxSeqLength, and data.truncation leaves such rows out." if is_long else failure.reason
+    return {"state": state, "code": failure.code, "reason": reason, "hint": "" if is_long else failure.hint}
+
+
+def _sequences(read: list[Read], config: dict[str, Any]) -> list[list[int]]:
+    """The rows of each packed sequence, by number, where the rows shown are packed among themselves."""
+    shown = [(number, row.tokens) for number, row in enumerate(read, start=1) if row.tokens is not None]
+    lengths = [int(tokens.lengths()[0]) for _, tokens in shown]
+    return [[shown[place][0] for place in sequence] for sequence in pack(lengths, config["maxSeqLength"])]

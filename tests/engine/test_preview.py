@@ -1,0 +1,101 @@
+"""The preview of a run: its first rows as tokens, exactly those that training then reads."""
+
+import jobs
+import pyarrow
+import pytest
+import tiny
+from optimize_child.job import Job
+from optimize_child.run_rows import read_run_rows
+from optimize_child.template import ChatTemplate
+from optimize_child.token_rows import IGNORED
+from optimize_child.token_text import pieces_of
+from pyarrow import parquet
+from test_masks import call, say
+from test_truncation import LONG, NEVER, SHORT
+
+OLDEST = {"config.maxSeqLength": 60, "config.data.truncation": "oldest_or_drop"}
+
+
+@pytest.fixture
+def preview(tmp_path, base_model, write_rows):
+    """Runs the entry over some rows; gives the preview and the plan of the run it is of."""
+
+    def preview(rows, count=5, **changes):
+        plan = tiny.sft_plan(base_model, [write_rows(rows)], **changes)
+        attempt = jobs.run(
+            tmp_path / f"preview-{len(list(tmp_path.iterdir()))}", {**plan, "entry": "preview", "rows": count}
+        )
+        (finished,) = tiny.events_of(attempt, "finished")
+        return finished["preview"], plan
+
+    return preview
+
+
+@pytest.mark.requirement("R130")
+def test_the_preview_shows_the_tokens_and_the_mask_that_the_run_then_trains(preview, tmp_path, tokenizer):
+    shown, plan = preview([SHORT, LONG, *tiny.ticket_rows(2)], **OLDEST)
+    run = Job(jobs.prepare(tmp_path / "run", plan))
+    rows = read_run_rows(run, ChatTemplate(tokenizer)).training
+    trained = [row for row in shown["rows"] if row["state"] == "trained"]
+    assert len(trained) == len(rows)
+    for index, row in enumerate(trained):
+        ids, labels = rows.row(index)
+        assert row["ids"] == ids.tolist()
+        assert row["mask"] == [int(label != IGNORED) for label in labels]
+        assert "".join(row["pieces"]) == tokenizer.decode(ids)
+        assert (row["tokens"], row["trainedTokens"]) == (len(ids), sum(row["mask"]))
+    assert shown["chatTemplateSha256"] == ChatTemplate(tokenizer).sha256
+
+
+def test_what_happened_to_each_row_is_told_in_the_runs_own_words(preview):
+    calling = {"role": "assistant", "content": "looking", "tool_calls": [call()]}
+    shown, _ = preview([LONG, NEVER, {"messages": [*say("where"), calling]}, {"messages": []}, SHORT], **OLDEST)
+    trimmed, left_out, refused, bad, good = shown["rows"]
+    assert (trimmed["state"], trimmed["isCut"]) == ("trained", False)
+    assert trimmed["turnsRemoved"] > 0
+    assert left_out["state"] == "left_out"
+    assert refused["reason"].endswith("line 3: the chat template leaves out a call of messages[1], the answer")
+    assert (bad["state"], bad["code"], bad["place"]) == ("refused", "bad_row", "line 4")
+    assert (good["state"], good["turnsRemoved"]) == ("trained", 0)
+
+
+def test_packed_rows_are_shown_in_their_sequences_and_special_tokens_as_such(preview):
+    shown, _ = preview([SHORT, SHORT, SHORT], **{"config.data.packing": True, "config.maxSeqLength": 50})
+    assert shown["sequences"] == [[1, 2], [3]]
+    row = shown["rows"][0]
+    assert {piece for piece, special in zip(row["pieces"], row["special"], strict=True) if special} == {
+        "<|im_start|>", "<|im_end|>",
+    }  # fmt: skip
+
+
+def test_no_more_rows_are_read_than_asked_for(preview):
+    shown, _ = preview([*tiny.ticket_rows(3), {"messages": []}], count=3)
+    assert [row["state"] for row in shown["rows"]] == ["trained"] * 3
+
+
+@pytest.mark.requirement("R331")
+def test_rows_that_only_together_cannot_be_trained_are_told_beside_them(preview):
+    tool = {"type": "function", "function": {"name": "track", "parameters": {}}}
+    shown, _ = preview([{**SHORT, "tools": [tool]}, LONG], **{"base_model.rules": ["system_needs_user_with_tools"]})
+    assert "line 2 of the training dataset has several turns" in shown["problem"]["reason"]
+
+
+@pytest.mark.requirement("R325")
+def test_prepared_rows_are_shown_as_they_stand(tmp_path, base_model):
+    path = tmp_path / "rows"
+    ids, masks = [[1, 5, 6], [1, 5]], [[0, 0, 1], [1, 1]]
+    parquet.write_table(pyarrow.table({"input_ids": ids, "loss_mask": masks}), path)
+    plan = {**tiny.sft_plan(base_model, [path]), "entry": "preview", "rows": 5}
+    plan["dataset"]["format"] = "prepared-tokens-v1"
+    (finished,) = tiny.events_of(jobs.run(tmp_path / "attempt", plan), "finished")
+    good, bad = finished["preview"]["rows"]
+    assert (good["ids"], good["mask"]) == ([1, 5, 6], [0, 0, 1])
+    assert "selects the first token" in bad["reason"]
+
+
+def test_a_character_of_several_tokens_stands_at_the_first_of_them(tokenizer):
+    ids = tokenizer.encode("é the 🙂 parcel", add_special_tokens=False)
+    pieces = pieces_of(tokenizer, ids)
+    assert "".join(pieces) == "é the 🙂 parcel"
+    assert "🙂" in "".join(piece for piece in pieces if piece)
+    assert len(pieces) == len(ids)
