@@ -178,3 +178,18 @@ def test_the_leakage_part_names_rows_of_both_sides_and_links_to_them(viewer):
     assert "Asked nearly so: 1 row" in text
     clean = viewer.get(reverse("datasets:detail", args=[scenes.WORKLOAD, "train"]) + "?tab=leakage").content.decode()
     assert f"{scenes.WORKLOAD}/eval:v1" in clean
+
+
+def test_what_rows_hold_shows_tokens_of_an_epoch_with_their_cost_and_pictures_of_the_analysis(viewer):
+    make.make_device("cpu")
+    make.make_base_model()
+    version = make.make_dataset("triage/train", 4)
+    make.analyze(version, [100, 200, 300, 400], languages=[{"language": "English", "rows": 3},
+                                                           {"language": "Deutsch", "rows": 1}],
+                 labels=[{"field": "queue", "values": [{"value": "billing", "rows": 3}, {"value": "other", "rows": 1}]}],
+                 duplicates={"exact": 7, "near": 5, "examples": []})
+    text = viewer.get(reverse("datasets:detail", args=["triage", "train"]) + "?tab=contents").content.decode()
+    for words in ("1,000", "Deutsch", "25.0%", "billing", "75.0%", "Nearly equal", "Cost", "Time"):
+        assert words in text, words
+    rows = viewer.get(reverse("datasets:detail", args=["triage", "train"])).content.decode()
+    assert "100 tokens, 1 trained" in rows
