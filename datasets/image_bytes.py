@@ -12,7 +12,8 @@ MAX_SIDE = 16_384
 MAX_PIXELS = 64_000_000
 """A few kilobytes can unpack to any number of pixels; a page scanned at 600 dots an inch has 35 million."""
 PNG = b"\x89PNG\r\n\x1a\n"
-JPEG_END = b"\xff\xd9"
+JPEG_END, JPEG_TAIL = b"\xff\xd9", 64 * 1024
+"""Some programs write more behind the end; a file that was cut short has none so near its own."""
 JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 JPEG_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 JPEG_SCAN = 0xDA
@@ -83,8 +84,6 @@ def _png_chunks(file: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_jpeg(data: bytes) -> tuple[int, int]:
-    if JPEG_END not in data[-4096:]:
-        raise ImageRefused("ends in the middle")
     at = 2
     while True:
         while data[at] == 0xFF and data[at + 1] == 0xFF:
@@ -93,6 +92,8 @@ def _read_jpeg(data: bytes) -> tuple[int, int]:
         if mark != 0xFF or kind == JPEG_SCAN:
             raise ImageRefused("is damaged: its header does not tell its size")
         if kind in JPEG_FRAMES:
+            if JPEG_END not in data[max(at, len(data) - JPEG_TAIL):]:
+                raise ImageRefused("ends in the middle")
             height, width = struct.unpack(">HH", data[at + 5:at + 9])
             return width, height
         at += 2 if kind in JPEG_ALONE else 2 + struct.unpack(">H", data[at + 2:at + 4])[0]

@@ -57,7 +57,7 @@ class TokenFiles:
 
 def measure_files(paths: Sequence[Path]) -> TokenFiles:
     """Check and count the rows of files that lie on this disk, in a process of its own."""
-    command = [sys.executable, "-m", "datasets.token_rows", *(str(path) for path in paths)]
+    command = [sys.executable, "-m", "datasets.token_rows", *(str(path.absolute()) for path in paths)]
     environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ.get("PATH", ""), "ARROW_DEFAULT_MEMORY_POOL": "system"}
     try:
         done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, timeout=TIMEOUT_SECONDS,
