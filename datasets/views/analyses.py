@@ -15,7 +15,7 @@ from datasets.analyses.plots import plot_lengths
 from datasets.analyses.render import unit_of
 from datasets.models import Analysis, ExampleSet
 from datasets.queries import KIND, names_of
-from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.auth import Actor, actor_of
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.refusals import go
 from registry.base_model_queries import entry_id, get_base_model, list_base_models
@@ -59,7 +59,7 @@ def analyze(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
     """Start an analysis of a version, or go to the one that is kept."""
     version = get_version(get_artifact(KIND, f"{namespace}/{name}"), request.POST.get("version", ""))
     examples = ExampleSet.objects.get(pk=version.content_hash)
-    started = start_analysis(examples, get_base_model(request.POST.get("model", "")), actor=actor_of(request))
+    started = start_analysis(examples, get_base_model(request.POST.get("model", "")), actor=_operator(request))
     return go(request, reverse("datasets:analysis", args=[started.analysis.pk]))
 
 
@@ -67,7 +67,7 @@ def analyze(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
 def again(request: HtmxRequest, analysis_id: str) -> HttpResponse:
     """Start an analysis again that failed, was cancelled or lost what it measured."""
     analysis = queries.get_analysis(analysis_id)
-    started = start_analysis(analysis.examples, get_base_model(analysis.repository), actor=actor_of(request))
+    started = start_analysis(analysis.examples, get_base_model(analysis.repository), actor=_operator(request))
     return go(request, reverse("datasets:analysis", args=[started.analysis.pk]))
 
 
@@ -77,6 +77,13 @@ def cancel(request: HtmxRequest, analysis_id: str) -> HttpResponse:
     analysis = cancel_analysis(queries.get_analysis(analysis_id), actor=actor_of(request))
     messages.success(request, "The analysis is being stopped.", extra_tags="good")
     return go(request, reverse("datasets:analysis", args=[analysis.pk]))
+
+
+def _operator(request: HtmxRequest) -> Actor:
+    """Who presses a button: reading what is kept needs no role, and a button is for starting. Raises Forbidden."""
+    actor = actor_of(request)
+    actor.require("operator")
+    return actor
 
 
 def _shown(analysis: Analysis) -> dict[str, Any]:

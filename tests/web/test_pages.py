@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, get_resolver, reverse
 
+from datasets.models import Analysis
 from tests.web import scenes
 from tests.web.conftest import browser_of
 
@@ -29,11 +30,13 @@ def samples(box) -> dict[str, tuple]:
     run, model, task = box["second"].pk, box["second"].model_id, box["workload"].name
     evaluation, base = box["second_score"].pk, box["base"].pk
     version = box["second_score"].dataset_id
-    dataset = (task, "train")
+    dataset, analysis = (task, "train"), Analysis.objects.latest("created_at").pk
     return {
         "box:log": ("web.log",), "box:docs-page": ("quickstart",), "registry:base-model": (base,),
         "registry:select": (base,), "registry:deselect": (base,), "datasets:version": (version,),
-        "datasets:detail": dataset, "datasets:alias": dataset, "runs:detail": (run,), "runs:series": (run,),
+        "datasets:detail": dataset, "datasets:alias": dataset, "datasets:alias-remove": dataset,
+        "datasets:note": dataset, "datasets:analyze": dataset, "datasets:analysis": (analysis,),
+        "datasets:analysis-cancel": (analysis,), "datasets:analysis-again": (analysis,), "runs:detail": (run,), "runs:series": (run,),
         "runs:metrics-csv": (run,), "runs:cancel": (run,), "evaluations:workload": (task,),
         "evaluations:promote": (task,), "evaluations:workload-settings": (task,), "evaluations:model": (model,),
         "endpoints:try": (model,), "endpoints:trial": (box["trial"].pk,), "evaluations:detail": (evaluation,),
@@ -43,7 +46,8 @@ def samples(box) -> dict[str, tuple]:
 
 QUERIES = {"evaluations:promote": "model"}
 SENT = {
-    "datasets:alias": {"alias": "now", "version": "v1"}, "evaluations:workload-settings": {"description": "x"},
+    "datasets:alias": {"alias": "now", "version": "v1"}, "datasets:alias-remove": {"alias": "now", "version": "v1"},
+    "datasets:note": {"version": "v1", "description": "x"}, "datasets:analyze": {"version": "v1", "model": scenes.BASE}, "evaluations:workload-settings": {"description": "x"},
     "endpoints:try": {"input": "hello"}, "evaluations:workload-new": {"name": "another"},
     "datasets:upload": {"reference": "a/b"},
 }
