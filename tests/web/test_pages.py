@@ -36,7 +36,8 @@ def samples(box) -> dict[str, tuple]:
         "registry:select": (base,), "registry:deselect": (base,), "datasets:version": (version,),
         "datasets:detail": dataset, "datasets:alias": dataset, "datasets:alias-remove": dataset,
         "datasets:note": dataset, "datasets:analyze": dataset, "datasets:analysis": (analysis,),
-        "datasets:analysis-cancel": (analysis,), "datasets:analysis-again": (analysis,), "runs:detail": (run,), "runs:series": (run,),
+        "datasets:analysis-cancel": (analysis,), "datasets:analysis-again": (analysis,), "runs:detail": (run,),
+        "runs:series": (run,),
         "runs:metrics-csv": (run,), "runs:cancel": (run,), "evaluations:workload": (task,),
         "evaluations:promote": (task,), "evaluations:workload-settings": (task,), "evaluations:model": (model,),
         "endpoints:try": (model,), "endpoints:trial": (box["trial"].pk,), "evaluations:detail": (evaluation,),
@@ -47,7 +48,8 @@ def samples(box) -> dict[str, tuple]:
 QUERIES = {"evaluations:promote": "model"}
 SENT = {
     "datasets:alias": {"alias": "now", "version": "v1"}, "datasets:alias-remove": {"alias": "now", "version": "v1"},
-    "datasets:note": {"version": "v1", "description": "x"}, "datasets:analyze": {"version": "v1", "model": scenes.BASE}, "evaluations:workload-settings": {"description": "x"},
+    "datasets:note": {"version": "v1", "description": "x"}, "datasets:analyze": {"version": "v1", "model": scenes.BASE},
+    "evaluations:workload-settings": {"description": "x"},
     "endpoints:try": {"input": "hello"}, "evaluations:workload-new": {"name": "another"},
     "datasets:upload": {"reference": "a/b"},
 }
