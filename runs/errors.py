@@ -60,6 +60,22 @@ class NothingToResume(Refused):
     code = "nothing_to_resume"
 
 
+class KindMissing(Conflict):
+    """A snapshot does not hold, or no longer holds, what was asked of it."""
+
+    code = "snapshot_kind_missing"
+
+
+class KindUnknown(InvalidInput):
+    code = "snapshot_kind_unknown"
+
+
+class HoldStands(Conflict):
+    """Whoever holds the snapshot still needs it."""
+
+    code = "snapshot_hold_stands"
+
+
 class NotWritten(NotFound):
     """The job has not written this yet."""
 

@@ -83,7 +83,13 @@ def events_of(run: Run, *, after: int = 0) -> QuerySet[Event]:
 
 def snapshots_of(run: Run) -> QuerySet[Snapshot]:
     """The run's committed snapshots, newest first."""
-    return run.snapshots.order_by("-step", "-attempt")
+    return run.snapshots.select_related("candidate").prefetch_related("holds").order_by("-step", "-attempt")
+
+
+def get_snapshot(text: str) -> Snapshot:
+    """The snapshot whose ID is, or begins with, `text`. Raises NotFound, AmbiguousPrefix."""
+    found = Snapshot.objects.select_related("run__workload").prefetch_related("holds")
+    return find_by_prefix(found, text.strip().lower(), noun="snapshot")
 
 
 def metrics_of(run: Run, *, limit: int | None = None) -> list[Metric]:

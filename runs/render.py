@@ -6,11 +6,11 @@ from typing import Any
 from optimize_site.kernel.models import Attempt
 from runs import queries
 from runs.descriptor import Config, Execution
-from runs.models import Metric, Run, Snapshot
+from runs.models import Candidate, Metric, Run, Snapshot
 from runs.operations import Submission
 from runs.outlook import Outlook, outlook_of, outlooks
 from runs.resolve import in_order
-from runs.snapshots import kinds_of
+from runs.snapshots import digest_of, kinds_of
 
 NAMED = {"loss": "loss", "validation_loss": "validationLoss", "validation_perplexity": "perplexity",
          "learning_rate": "learningRate", "grad_norm": "gradNorm", "tokens_per_second": "tokensPerSecond",
@@ -103,11 +103,38 @@ def metric_document(metric: Metric) -> dict[str, Any]:
 
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
-    """A committed save."""
-    return {"snapshotId": snapshot.pk, "step": snapshot.step, "attempt": snapshot.attempt,
-            "epoch": snapshot.epoch, "artifacts": kinds_of(snapshot), "sizeBytes": snapshot.size_bytes,
-            "manifestDigest": snapshot.manifest_sha256, "isFinal": snapshot.is_final,
-            "status": "Removed" if snapshot.removed_at else "Available", "createdAt": snapshot.created_at}
+    """A committed save in a list."""
+    return {"snapshotId": snapshot.pk, "runId": snapshot.run_id, "step": snapshot.step, "attempt": snapshot.attempt,
+            "epoch": snapshot.epoch, "artifacts": kinds_of(snapshot), "swept": snapshot.swept,
+            "sizeBytes": snapshot.size_bytes, "manifestDigest": snapshot.manifest_sha256, "isFinal": snapshot.is_final,
+            "status": "Removed" if snapshot.removed_at else "Available", "heldBy": holders_of(snapshot),
+            "createdAt": snapshot.created_at}
+
+
+def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot whole: where it comes from, and each kind with the digest of its manifest."""
+    run = snapshot.run
+    engine = (run.engine_config or {}).get("resolved") or {}
+    return snapshot_document(snapshot) | {
+        "workload": run.workload.name, "baseModel": run.base_model, "baseModelRevision": run.base_revision,
+        "artifacts": [{"kind": kind, "manifestDigest": digest_of(snapshot, kind)} for kind in kinds_of(snapshot)],
+        "engine": engine.get("engine") or run.execution["engine"], "architecture": engine.get("architecture"),
+        "configHash": run.config_hash, "pinned": snapshot.pinned}
+
+
+def holders_of(snapshot: Snapshot) -> list[dict[str, str]]:
+    """Who keeps the snapshot from being removed; a pin is shown as retention's."""
+    pins = [{"kind": kind, "holder": "retention", "holderId": ""} for kind in snapshot.pinned]
+    return pins + [{"kind": hold.kind, "holder": hold.holder_kind, "holderId": hold.holder_id}
+                   for hold in snapshot.holds.all()]
+
+
+def candidate_document(candidate: Candidate) -> dict[str, Any]:
+    """How the registration of a snapshot stands; there is no model before it is REGISTERED."""
+    version = candidate.version
+    return {"modelId": candidate.pk, "snapshotId": candidate.snapshot_id, "phase": candidate.phase,
+            "failureReason": candidate.reason or None, "model": version.reference if version else None,
+            "createdBy": candidate.created_by, "createdAt": candidate.created_at}
 
 
 def _failure(run: Run) -> str | None:

@@ -9,6 +9,8 @@ from runs.models import Snapshot
 
 WEIGHTS, TRAINING_STATE = "weights", "trainingState"
 KINDS = (WEIGHTS, TRAINING_STATE)
+FILES = {WEIGHTS: ("adapter_model.safetensors", "adapter_config.json"),
+         TRAINING_STATE: ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", "position.json")}
 MANIFESTS = {WEIGHTS: "weights.manifest.json", TRAINING_STATE: "state.manifest.json"}
 
 

@@ -1,6 +1,6 @@
 """A run's documents as lines for people: the same words in every command. Pure: documents in, rows out."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -174,19 +174,25 @@ def diagnostics_rows(found: Mapping[str, Any] | None) -> list[Row]:
 
 def leak_words(leak: Mapping[str, Any]) -> str:
     """How many rows to train on ask what a row to judge by asks, which ones, and how many were compared."""
-    exact, near, judged = leak["exact"], leak["near"], " and ".join(leak["as"])
-    said = [f"{found['rows']:,} training rows {verb} a row of {leak['evaluation']} asks "
-            f"({', '.join(_leaked(pair) for pair in found['first'][:5])}{', …' if found['rows'] > 5 else ''})"
-            for found, verb in ((exact, "ask what"), (near, "nearly ask what")) if found["rows"]]
+    judged, said = " and ".join(leak["as"]), [*_leaked(leak, "exact", ""), *_leaked(leak, "near", "nearly ")]
     read = f" {leak['coverage']['note']}" if leak["coverage"]["note"] else ""
     if not said:
         return f"No training row asks what a row of {leak['evaluation']} ({judged}) asks.{read}"
-    return f"{'; '.join(said)}. The {judged} data would flatter the model.{read}"
+    return f"{'; '.join(said)}. Figures on the {judged} data would flatter the model.{read}"
 
 
-def _leaked(pair: Mapping[str, Any]) -> str:
-    return f"row {pair['position']} = {pair['evaluationPosition']}" if "similarity" not in pair else \
-        f"row {pair['position']} ≈ {pair['evaluationPosition']}"
+def leaks_anything(leak: Mapping[str, Any]) -> bool:
+    """Whether a row to train on asks what a row to judge by asks."""
+    return bool(leak["exact"]["rows"] or leak["near"]["rows"])
+
+
+def _leaked(leak: Mapping[str, Any], kind: str, nearly: str) -> Iterator[str]:
+    found, mark = leak[kind], "≈" if nearly else "="
+    if found["rows"]:
+        first = [f"row {pair['position']:,} {mark} {pair['evaluationPosition']:,}" for pair in found["first"][:5]]
+        asks = "training row asks" if found["rows"] == 1 else "training rows ask"
+        places = ", ".join(first + ["…"] * (found["rows"] > len(first)))
+        yield f"{found['rows']:,} {asks} {nearly}what a row of {leak['evaluation']} asks ({places})"
 
 
 def previous_rows(previous: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
@@ -208,10 +214,37 @@ def metric_rows(metrics: Iterable[Mapping[str, Any]], fields: Iterable[str]) -> 
             for step in metrics]
 
 
+SNAPSHOT_COLUMNS = ("SAVED STEP", "EPOCH", "SNAPSHOT", "ARTIFACTS", "SWEPT", "SIZE", "STATUS", "HELD BY")
+
+
 def snapshot_rows(snapshots: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
     """Snapshots as table rows."""
-    return [[row["step"], row["snapshotId"][:12], ", ".join(row["artifacts"]), spell_bytes(row["sizeBytes"]),
-             row["status"], "final" if row["isFinal"] else None, _day(row["createdAt"])] for row in snapshots]
+    return [[row["step"], _number(row["epoch"]) if row["epoch"] is not None else None, row["snapshotId"][:12],
+             ", ".join(row["artifacts"]) or None, ", ".join(row["swept"]) or None, spell_bytes(row["sizeBytes"]),
+             row["status"], held_by(row["heldBy"])] for row in snapshots]
+
+
+def snapshot_record_rows(record: Mapping[str, Any]) -> list[Row]:
+    """A snapshot whole."""
+    return [
+        ("Snapshot", record["snapshotId"]), ("Run", record["runId"]), ("Attempt", record["attempt"]),
+        ("Step", record["step"]), ("Base model", f"{record['baseModel']} at {record['baseModelRevision']}"),
+        ("Engine", " ".join(filter(None, [record["engine"], record["architecture"]]))),
+        *((f"{part['kind']}", f"manifest {part['manifestDigest']}") for part in record["artifacts"]),
+        ("Removed", ", ".join(record["swept"]) or None), ("Size", spell_bytes(record["sizeBytes"])),
+        ("Held by", held_by(record["heldBy"])), ("Status", record["status"])]
+
+
+def held_by(holders: Iterable[Mapping[str, Any]]) -> str | None:
+    """Who keeps a snapshot, as people read it."""
+    said = dict.fromkeys(f"{holder['holder']} {holder['holderId'][:12]}".strip() for holder in holders)
+    return ", ".join(said) or None
+
+
+def candidate_rows(record: Mapping[str, Any]) -> list[Row]:
+    """The registration of a snapshot."""
+    return [("Model", record["modelId"]), ("Registered as", record["model"]), ("Phase", title(record["phase"])),
+            ("Failure", record["failureReason"])]
 
 
 def engine_rows(document: Mapping[str, Any]) -> list[list[Any]]:

@@ -43,7 +43,8 @@ def register_run_model(*, workload: Workload, base_model: str, base_revision: st
                        lineage: dict[str, Any], run_id: str, step: int, actor: Actor, model_id: str = "") -> Version:
     """Register the adapter a run ended with as `WORKLOAD/NAME:vN`; without a name it is called as its base model.
 
-    With `model_id` it is a save on the way, produced by `RUN#STEP`, and has that model ID. The same run registers once, however often it is asked. Raises AdapterIncomplete where a file is missing.
+    With `model_id` it is a save on the way, produced by `RUN#STEP`, and has that model ID. The same run registers
+    once, however often it is asked. Raises AdapterIncomplete where a file is missing.
     """
     objects = [_keep(adapter_folder, file) for file in ADAPTER_FILES]
     serving = {"variant": ADAPTER, "baseModel": base_model, "adapterRank": rank,

@@ -1,11 +1,15 @@
-"""What can be done with runs: check, submit, pause, resume, cancel, annotate; and the control steps."""
+"""What can be done with runs: check, submit, pause, resume, cancel, annotate, keep snapshots; the control steps."""
 
 from runs.operations.advance import advance_all, advance_run
 from runs.operations.annotate import annotate_run
 from runs.operations.cancel import cancel_run
+from runs.operations.candidates import get_candidate, register_candidate
 from runs.operations.check import check_run
+from runs.operations.holds import pin_snapshot, release_snapshot, unpin_snapshot
 from runs.operations.pausing import Pausing, pause_run, resume_run
+from runs.operations.retention import tend_snapshots
 from runs.operations.submit import Submission, submit_run
 
 __all__ = ["Pausing", "Submission", "advance_all", "advance_run", "annotate_run", "cancel_run", "check_run",
-           "pause_run", "resume_run", "submit_run"]
+           "get_candidate", "pause_run", "pin_snapshot", "register_candidate", "release_snapshot", "resume_run",
+           "submit_run", "tend_snapshots", "unpin_snapshot"]

@@ -15,12 +15,12 @@ from optimize_site.kernel.errors import OperationError, PhaseConflict, Problem
 from optimize_site.kernel.phases import move
 from registry.base_model_queries import base_model_state
 from registry.models import Version
-from registry.operations.models import register_run_model
 from runs import queries
 from runs.data_checks import check_prepared
 from runs.lookups import base_model_facts, dataset_facts
 from runs.models import Run
 from runs.operations.length_check import check_lengths, opening_of
+from runs.operations.recording import register_adapter
 from runs.operations.resting import is_pausing, rest
 from runs.phases import BEFORE_A_JOB, PHASES
 
@@ -141,7 +141,7 @@ def record_model(run: Run) -> None:
         fail_run(run, code="adapter_missing", reason="The job said it was finished and left no final snapshot.")
         return
     try:
-        version = _register(run, final)
+        version = register_adapter(run, final)
     except OperationError as error:
         fail_run(run, code=error.code, reason=f"The adapter could not be registered: {error.detail}", hint=error.hint)
         return
@@ -151,31 +151,6 @@ def record_model(run: Run) -> None:
         log.warning("adapter not stored", extra={"action": "adapter_not_stored", "run": run.pk, "error": str(error)})
         return
     _move(run, "CLEANING_UP", model=version, data={"modelId": version.pk, "model": version.reference})
-
-
-def _register(run: Run, final: Any) -> Version:
-    state = base_model_state(run.base_model)
-    lora = run.config["hyperparams"]["lora"]
-    return register_run_model(
-        workload=run.workload, base_model=run.base_model, base_revision=run.base_revision,
-        base_version=state.version if state else None, name=None, adapter_folder=queries.folder_of_snapshot(final),
-        rank=lora["rank"], target_modules=_target_modules(run, lora), lineage=_lineage(run, state), run_id=run.pk,
-        step=final.step, actor=SYSTEM)
-
-
-def _target_modules(run: Run, lora: dict[str, Any]) -> list[str]:
-    """The modules the adapter covers as the engine found them, else the pattern."""
-    requested = ((run.engine_config or {}).get("requested") or {}).get("lora") or {}
-    found = requested.get("target_modules")
-    return [str(name) for name in found] if isinstance(found, list) else [lora["targetModules"]]
-
-
-def _lineage(run: Run, state: Any) -> dict[str, Any]:
-    validation = run.references.get("validationDataset")
-    return {"configHash": run.config_hash, "method": run.method, "dataset": run.references["dataset"]["reference"],
-            "datasetHash": run.references["dataset"]["contentHash"],
-            "validationDataset": validation["reference"] if validation else None,
-            "chatTemplateSha256": state.chat_template_sha256 if state else ""}
 
 
 def clean_up(run: Run) -> None:

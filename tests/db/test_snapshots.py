@@ -1,0 +1,185 @@
+"""Snapshots: what they hold, who keeps them, what retention removes, and the models made of them."""
+
+import json
+
+import pytest
+
+from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.errors import NotFound
+from registry.models import Version
+from runs import queries, render
+from runs.errors import HoldStands, KindMissing, KindUnknown
+from runs.management.commands.runs import Command as Runs
+from runs.management.commands.snapshots import Command as Snapshots
+from runs.models import Candidate, Run, Snapshot, SnapshotHold
+from runs.operations import (
+    advance_run,
+    get_candidate,
+    pin_snapshot,
+    register_candidate,
+    release_snapshot,
+    tend_snapshots,
+    unpin_snapshot,
+)
+from runs.operations.holds import hold_snapshot
+from tests.factories import make_device, make_run
+from tests.playing import STARTED, claim, end, metrics, reread, save, say
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def run(db):
+    make_device()
+    made = make_run()
+    advance_run(made.pk)
+    return reread(made)
+
+
+@pytest.fixture
+def saved(run):
+    """A run in training that has saved eight times, the last of them whole like the others."""
+    attempt = claim(run)
+    say(run, attempt, STARTED)
+    for step in range(1, 9):
+        say(run, attempt, metrics(step), save(attempt, step))
+    return reread(run)
+
+
+def snapshot(run, step):
+    return Snapshot.objects.get(run=run, step=step)
+
+
+def held(run):
+    """Steps with the kinds they still hold."""
+    return {row["step"]: row["artifacts"] for row in map(render.snapshot_document, queries.snapshots_of(run))}
+
+
+@pytest.mark.requirement("R031", "R166")
+def test_the_newest_saves_stay_and_the_others_are_removed_from_the_disk(saved):
+    tend_snapshots()
+    kinds = held(saved)
+    assert [step for step in kinds if "trainingState" in kinds[step]] == [8, 7, 6]
+    assert [step for step in kinds if "weights" in kinds[step]] == [8, 7, 6, 5, 4, 3]
+    gone = snapshot(saved, 1)
+    assert gone.removed_at is not None
+    assert not queries.folder_of_snapshot(gone).exists()
+    assert sorted(path.name for path in queries.folder_of_snapshot(snapshot(saved, 3)).iterdir()) == [
+        "adapter_config.json", "adapter_model.safetensors", "weights.manifest.json"]
+
+
+@pytest.mark.requirement("R166")
+def test_a_pinned_save_stays_and_goes_once_it_is_not_pinned_any_more(saved):
+    pin_snapshot(snapshot(saved, 1), kind="weights", actor=LOCAL)
+    tend_snapshots()
+    assert held(saved)[1] == ["weights"]
+    unpin_snapshot(snapshot(saved, 1), actor=LOCAL)
+    tend_snapshots()
+    assert held(saved)[1] == []
+
+
+def test_pinning_twice_changes_nothing_and_a_kind_that_is_gone_is_not_pinned(saved):
+    first = pin_snapshot(snapshot(saved, 8), actor=LOCAL)
+    assert pin_snapshot(snapshot(saved, 8), actor=LOCAL).pinned == first.pinned == ["trainingState", "weights"]
+    tend_snapshots()
+    with pytest.raises(KindMissing, match="holds no trainingState"):
+        pin_snapshot(snapshot(saved, 4), kind="trainingState", actor=LOCAL)
+    with pytest.raises(KindUnknown, match="weights or trainingState"):
+        pin_snapshot(snapshot(saved, 8), kind="all", actor=LOCAL)
+    with pytest.raises(KindMissing, match="not pinned"):
+        unpin_snapshot(snapshot(saved, 7), actor=LOCAL)
+
+
+def test_a_held_save_stays_until_its_holder_lets_go_or_is_released(saved):
+    hold_snapshot(snapshot(saved, 1), ["weights"], holder_kind="run", holder_id=saved.pk)
+    tend_snapshots()
+    assert held(saved)[1] == ["weights"]
+    with pytest.raises(HoldStands, match="is TRAINING"):
+        release_snapshot(snapshot(saved, 1), saved.pk[:12], actor=LOCAL)
+    with pytest.raises(NotFound, match="Nothing that begins with"):
+        release_snapshot(snapshot(saved, 1), "f" * 12, actor=LOCAL)
+    SnapshotHold.objects.update(holder_id="a" * 64)
+    release_snapshot(snapshot(saved, 1), "aaaa", actor=LOCAL)
+    tend_snapshots()
+    assert held(saved)[1] == []
+
+
+@pytest.mark.requirement("R281")
+def test_a_save_of_weights_alone_is_not_resumed_from(run):
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(1), save(attempt, 1), metrics(2), save(attempt, 2, state=False))
+    assert [found.step for found in queries.newest_restorable(run)] == [1]
+    end(run, attempt, "lost", exit={"signal": 9})
+    tend_snapshots()
+    assert held(run) == {2: ["weights"], 1: ["weights", "trainingState"]}
+
+
+@pytest.mark.requirement("R189", "R281")
+def test_a_model_is_made_of_a_save_once_however_often_it_is_asked(saved):
+    first = register_candidate(snapshot(saved, 4), actor=LOCAL)
+    assert first.phase == "REGISTERING"
+    tend_snapshots()
+    again = register_candidate(snapshot(saved, 4), actor=LOCAL)
+    assert (again.pk, again.phase, again.version_id) == (first.pk, "REGISTERED", first.pk)
+    version = Version.objects.get(pk=first.pk)
+    assert (version.produced_by_kind, version.produced_by_id) == ("run", f"{saved.pk}#4")
+    assert reread(saved).model_id is None
+    assert not SnapshotHold.objects.exists()
+
+
+def test_a_model_that_could_not_be_made_says_why_keeps_its_source_and_can_be_tried_again(saved):
+    source = snapshot(saved, 2)
+    path = queries.folder_of_snapshot(source) / "adapter_model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(b"damaged")
+    register_candidate(source, actor=LOCAL)
+    tend_snapshots()
+    failed = get_candidate(source)
+    assert failed.phase == "FAILED"
+    assert "adapter_model.safetensors is not what the manifest says" in failed.reason
+    assert held(saved)[2] == ["weights"]
+    path.write_bytes(whole)
+    register_candidate(source, actor=LOCAL)
+    tend_snapshots()
+    assert get_candidate(source).phase == "REGISTERED"
+
+
+def test_nothing_is_made_of_a_save_whose_weights_are_gone(saved):
+    tend_snapshots()
+    with pytest.raises(KindMissing, match="holds no weights"):
+        register_candidate(snapshot(saved, 1), actor=LOCAL)
+    with pytest.raises(NotFound, match="Nobody has registered"):
+        get_candidate(snapshot(saved, 1))
+    assert not Candidate.objects.exists()
+
+
+def test_commands_and_routes_tell_the_same_of_a_snapshot(saved, capsys):
+    def ask(noun, *argv):
+        noun.run([*argv, "-o", "json"])
+        return json.loads(capsys.readouterr().out)
+
+    found = snapshot(saved, 8)
+    pinned = ask(Snapshots(), "pin", found.pk[:12])
+    assert pinned["heldBy"] == [{"kind": "trainingState", "holder": "retention", "holderId": ""},
+                                {"kind": "weights", "holder": "retention", "holderId": ""}]
+    assert {part["kind"]: part["manifestDigest"] for part in pinned["artifacts"]} == {
+        "weights": found.manifest_sha256, "trainingState": found.state_manifest_sha256}
+    assert ask(Snapshots(), "register", found.pk)["phase"] == "REGISTERING"
+    tend_snapshots()
+    assert ask(Snapshots(), "candidate", found.pk)["model"].endswith(":v1")
+    Runs().run(["snapshots", saved.pk])
+    assert "retention" in capsys.readouterr().out
+
+
+@pytest.mark.requirement("R282")
+def test_a_run_shows_how_many_saves_wait_and_were_skipped(run):
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(1), {"type": "saves", "waiting": 2, "skipped": 3})
+    document = render.run_document(queries.get_run(run.pk))
+    assert (document["savesWaiting"], document["savesSkipped"]) == (2, 3)
+    assert Run.objects.get(pk=run.pk).saves_waiting == 2
