@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from optimize_child.masks import Span, token_mask
 
-KEPT_CHARACTERS = 16_000_000
+KEPT_CHARACTERS = 4_000_000
 # Parts of a tokenizer that treat each piece between special tokens on its own, wherever in the text it stands.
 BY_PIECE = frozenset(
     {"Sequence", "ByteLevel", "Split", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit", "BertPreTokenizer"}
@@ -99,13 +99,26 @@ class Stretch(NamedTuple):
     start: int
     end: int
 
+    @property
+    def is_whole(self) -> bool:
+        return self.end - self.start == len(self.piece)
+
+
+class Cut(NamedTuple):
+    """A conversation's pieces in order, and the parts of them that each policy trains."""
+
+    pieces: list[str]
+    trained: list[list[Stretch]]
+
+    def partial(self) -> Iterator[Stretch]:
+        return (part for parts in self.trained for part in parts if not part.is_whole)
+
 
 class Pieces:
     """Counts the pieces between special tokens, remembering what it counted."""
 
     def __init__(self, backend: Any, splitting: list[str]) -> None:
         self._backend = backend
-        self._special = frozenset(splitting)
         longest_first = sorted(splitting, key=len, reverse=True)
         self._split = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")").split
         self._lengths: dict[str, int] = {}
@@ -115,27 +128,27 @@ class Pieces:
     def count(self, conversations: Sequence[Marked]) -> list[Counted]:
         self._forget()
         cut = [self._cut(one) for one in conversations]
-        self._learn({piece for pieces, _ in cut for piece in pieces}, {part for _, parts in cut for part in parts})
-        return [self._add(one, pieces) for one, (pieces, _) in zip(conversations, cut, strict=True)]
+        self._learn([piece for one in cut for piece in one.pieces], [part for one in cut for part in one.partial()])
+        return [self._add(one, found) for one, found in zip(conversations, cut, strict=True)]
 
-    def _cut(self, conversation: Marked) -> tuple[list[str], list[Stretch]]:
-        """The pieces of a conversation in order, and the parts of them that a span begins or ends in."""
+    def _cut(self, conversation: Marked) -> Cut:
         pieces = [piece for piece in self._split(conversation.text) if piece]
-        return pieces, [part for spans in conversation.spans for part in self._partial(pieces, spans)]
+        trained: list[list[Stretch]] = []
+        for spans in conversation.spans:
+            # Policies agree on rows of one turn, which most are.
+            is_known = trained and spans == conversation.spans[0]
+            trained.append(trained[0] if is_known else list(_inside(pieces, spans)))
+        return Cut(pieces, trained)
 
-    def _partial(self, pieces: list[str], spans: list[Span]) -> Iterator[Stretch]:
-        return (part for part in _inside(pieces, spans) if part.end - part.start < len(part.piece))
-
-    def _learn(self, pieces: set[str], parts: set[Stretch]) -> None:
+    def _learn(self, pieces: Iterable[str], parts: Iterable[Stretch]) -> None:
         """Tokenise what is not known yet, all of it in one batch."""
-        parts = {part for part in parts if part not in self._insides and part.piece not in self._special}
-        missing = [piece for piece in pieces if piece not in self._lengths and piece not in self._special]
-        again = {part.piece for part in parts}.difference(missing)
-        texts = [*missing, *again]
+        missing = {piece for piece in pieces if piece not in self._lengths}
+        unknown = {part for part in parts if part not in self._insides}
+        texts = list(missing.union(part.piece for part in unknown))
         encodings = dict(zip(texts, self._backend.encode_batch(texts, add_special_tokens=False), strict=True))
         for piece in missing:
             self._lengths[piece] = len(encodings[piece])
-        for part in parts:
+        for part in unknown:
             self._insides[part] = _tokens_inside(encodings[part.piece], part)
         self._kept += sum(map(len, missing))
 
@@ -145,21 +158,16 @@ class Pieces:
             self._insides.clear()
             self._kept = 0
 
-    def _add(self, conversation: Marked, pieces: list[str]) -> Counted:
-        tokens = sum(self._length(piece) for piece in pieces)
-        return Counted(tokens, tuple(self._trained(pieces, spans) for spans in conversation.spans))
-
-    def _length(self, piece: str) -> int:
-        return 1 if piece in self._special else self._lengths[piece]
-
-    def _trained(self, pieces: list[str], spans: list[Span]) -> int:
-        found = sum(self._of(part) for part in _inside(pieces, spans))
-        return found - 1 if spans and spans[0].start == 0 else found
+    def _add(self, conversation: Marked, cut: Cut) -> Counted:
+        tokens = sum(map(self._lengths.__getitem__, cut.pieces))
+        trained = (
+            sum(map(self._of, parts)) - (bool(spans) and spans[0].start == 0)
+            for spans, parts in zip(conversation.spans, cut.trained, strict=True)
+        )
+        return Counted(tokens, tuple(trained))
 
     def _of(self, part: Stretch) -> int:
-        if part.end - part.start == len(part.piece) or part.piece in self._special:
-            return self._length(part.piece)
-        return self._insides[part]
+        return self._lengths[part.piece] if part.is_whole else self._insides[part]
 
 
 def _inside(pieces: list[str], spans: list[Span]) -> Iterator[Stretch]:

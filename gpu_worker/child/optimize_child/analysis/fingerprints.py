@@ -67,7 +67,12 @@ def fingerprints(digests: Sequence[bytes], rows: Sequence[Sequence[bytes]]) -> F
 
 def _minima(rows: Sequence[Sequence[bytes]]) -> np.ndarray:
     """(n, HASHES) uint64: the smallest of each hash over the shingles of each row."""
-    codes = np.fromiter((code for words in rows for code in (*map(crc32, words or (b"",)), 0, 0)), dtype=np.uint64)
+    signs: list[int] = []
+    for words in rows:
+        signs += map(crc32, words or (b"",))
+        # No shingle reaches over a row's end.
+        signs += (0, 0)
+    codes = np.array(signs, dtype=np.uint64)
     lengths = np.array([len(words) or 1 for words in rows])
     ends = np.cumsum(lengths + 2)
     shingles = _mixed(codes[:-2] * _MULTIPLY[-1] + codes[1:-1] * _MULTIPLY[-2] + codes[2:] * _MULTIPLY[-3])

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 UNKNOWN = "und"
-WORDS_READ = 60
-SIGNS_READ = 400
+WORDS_READ = 40
+SIGNS_READ = 240
 LEAST_HITS = 2
 
 # The most frequent short words of each language; a word of several languages counts for each. Words of one letter
@@ -44,9 +44,10 @@ SCRIPTS = (
 # Signs that only one of the languages of a script writes.
 TELLING = (("іїєґ", "ru", "uk"), ("پچژگ", "ar", "fa"), ("ٹڈڑے", "ar", "ur"))
 
-_LANGUAGES: dict[str, list[str]] = {}
+_AROUND_WORDS = b".,;:!?\"'()"
+_LANGUAGES: dict[bytes, list[str]] = {}
 for _language, _common in COMMON.items():
-    for _word in _common.split():
+    for _word in _common.encode().split():
         _LANGUAGES.setdefault(_word, []).append(_language)
 
 
@@ -56,11 +57,10 @@ def language_of(text: str, words: Sequence[bytes]) -> str:
         script = _by_script(text[:SIGNS_READ].lower())
         if script:
             return script
-    hits = Counter(
-        language
-        for word in words[:WORDS_READ]
-        for language in _LANGUAGES.get(word.decode(errors="replace").strip(".,;:!?\"'()"), ())
-    )
+    hits: Counter[str] = Counter()
+    for word in words[:WORDS_READ]:
+        for language in _LANGUAGES.get(word.strip(_AROUND_WORDS), ()):
+            hits[language] += 1
     if not hits:
         return UNKNOWN
     most = max(hits.values())
@@ -84,4 +84,6 @@ def _by_script(text: str) -> str | None:
 
 
 def _script(sign: str) -> str | None:
+    if sign < SCRIPTS[0][0]:
+        return None
     return next((code for first, last, code in SCRIPTS if first <= sign <= last), None)

@@ -97,7 +97,15 @@ class Placer:
             spans = tuple(conversation.trained_spans(policy) for policy in POLICIES)
         except (TemplateRefused, MaskRefused):
             return None
-        return _shape_of(marked, conversation.text, spans)
+        shape = _shape_of(marked, conversation.text, spans)
+        return shape if shape and self._closes(shape) else None
+
+    def _closes(self, shape: Shape) -> bool:
+        """Whether each trained stretch ends with a token that closes the turn. Where none does, the words decide where
+        a stretch ends, and rows of this shape are placed one by one."""
+        behind = [shape.gaps[edge.message + 1][: edge.behind] for edges in shape.edges for edge in edges]
+        closing = tuple(self._check.template.special_tokens)
+        return all(text.endswith(closing) for text in behind)
 
 
 def _roles(messages: list[Message]) -> tuple[str, ...]:
