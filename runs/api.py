@@ -42,14 +42,14 @@ def start_run(request: HttpRequest, dryRun: bool = False) -> Status[dict[str, An
     """Submit a descriptor (JSON or YAML). The same `submissionId` reaches the run it first started: 200, not 201."""
     if dryRun:
         return Status(200, check_run(request))
-    submission = operations.submit_run(_document(request), actor=actor_of(request))
+    submission = operations.submit_run(read_descriptor(request), actor=actor_of(request))
     return Status(201 if submission.is_new else 200, render.submission_document(submission))
 
 
 @router.post("/dry-run", openapi_extra=DESCRIPTOR)
 def check_run(request: HttpRequest) -> dict[str, Any]:
     """What submitting the descriptor would say: what would train and whether it may, with every problem."""
-    return operations.check_run(_document(request), actor=actor_of(request))
+    return operations.check_run(read_descriptor(request), actor=actor_of(request))
 
 
 @router.get("")
@@ -147,7 +147,8 @@ def run_events(request: HttpRequest, run_id: str, follow: bool = True,
     return stream.respond(request, subject, follow=follow, after=after)
 
 
-def _document(request: HttpRequest) -> Any:
+def read_descriptor(request: HttpRequest) -> Any:
+    """A request's descriptor, in JSON or YAML. Raises TooLarge, InvalidInput."""
     try:
         text = request.body.decode()
     except RequestDataTooBig as error:

@@ -27,6 +27,9 @@ from optimize_child.tokenizer import load_template, load_tokenizer
 from optimize_child.tokens import tokens_of_lines
 
 
+MOST_TOKENS = 65_536
+
+
 class Read(NamedTuple):
     """One row of the dataset: its place, and its tokens or why it is not trained on."""
 
@@ -47,16 +50,27 @@ def preview(plan: dict[str, Any], template: ChatTemplate) -> dict[str, Any]:
     """The first `rows` rows of a plan's training dataset as its run would train them. Raises JobFailure for what
     refuses the dataset as a whole."""
     watch, config = watch_of(plan), plan["config"]
-    read = list(islice(_read_rows(plan, template, watch), plan["rows"]))
+    read = list(_as_many_as_fit(islice(_read_rows(plan, template, watch), plan["rows"])))
     return {
         "chatTemplateSha256": template.sha256,
         "maxSeqLength": config["maxSeqLength"],
         "truncation": config["data"]["truncation"],
         "packing": config["data"]["packing"],
         "rows": [_document(number, row, template) for number, row in enumerate(read, start=1)],
+        "isShortened": sum(len(row.tokens.ids) for row in read if row.tokens) > MOST_TOKENS,
         "problem": _problem(watch),
         "sequences": _sequences(read, config) if config["data"]["packing"] else None,
     }
+
+
+def _as_many_as_fit(rows: Iterator[Read]) -> Iterator[Read]:
+    """Rows until they hold more tokens than one answer should."""
+    tokens = 0
+    for row in rows:
+        yield row
+        tokens += len(row.tokens.ids) if row.tokens else 0
+        if tokens > MOST_TOKENS:
+            return
 
 
 def _problem(watch: SystemAlone | None) -> dict[str, str] | None:
