@@ -260,7 +260,7 @@ def _rows_hash(upload: Upload, suffix: bytes) -> str:
 
 
 def abandon_upload(upload: Upload, *, actor: Actor) -> None:
-    """Give an upload up: it is gone, and its shards may be collected. Raises UploadClosed for one that is registered."""
+    """Give an upload up: its shards may be collected. Raises UploadClosed for one that is registered."""
     actor.require("operator")
     _require_open(upload)
     Upload.objects.filter(pk=upload.pk, phase=OPEN).delete()

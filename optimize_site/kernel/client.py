@@ -129,8 +129,13 @@ class Client:
         if isinstance(file, Path):
             with file.open("rb") as opened:
                 return self.send_file(path, opened, **query)
-        return self.call("POST", path, content=_read(file), params=_stated(query),
-                         headers={"Content-Type": "application/octet-stream", **_length(file)})
+        return self.send("POST", path, _read(file), _length(file), **query)
+
+    def send(self, method: str, path: str, chunks: Iterator[bytes], length: int | None = None, **query: Any) -> Any:
+        """Bytes as the body, streamed; with their `length`, so that a limit refuses before a byte is sent."""
+        stated = {} if length is None else {"Content-Length": str(length)}
+        return self.call(method, path, content=chunks, params=_stated(query),
+                         headers={"Content-Type": "application/octet-stream", **stated})
 
     def download(self, path: str, into: IO[bytes], **query: Any) -> None:
         """Stream a response's bytes into a file."""
@@ -162,12 +167,12 @@ def _read(file: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _length(file: IO[bytes]) -> dict[str, str]:
-    """The body's length where the file knows it, so that a limit refuses before a byte is sent."""
+def _length(file: IO[bytes]) -> int | None:
+    """The body's length where the file knows it."""
     try:
-        return {"Content-Length": str(os.fstat(file.fileno()).st_size - file.tell())}
+        return os.fstat(file.fileno()).st_size - file.tell()
     except (OSError, AttributeError):
-        return {}
+        return None
 
 
 def _error(response: httpx.Response) -> OperationError:

@@ -1,11 +1,13 @@
 """`registry datasets …`."""
 
-import json
 import sys
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from datasets import sending, showing
+from datasets import sending, sending_images, sending_shards, showing
+from datasets.cutting import parse_size
+from datasets.validating import check_file
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from registry.commands.shown import ARCHIVED, LIMIT, OFFSET, address_of_version, kin, marked, read_lineage
 from registry.references import parse_artifact
@@ -37,25 +39,63 @@ class DatasetVerbs(NounCommand):
         self.show(self.client.get(address_of_version(ROUTES, reference, named=True)), text=self._dataset)
 
     @verb("datasets register", NAMED,
-          arg("-f", "--file", required=True, help="chat rows, one JSON object a line; - is standard input"),
+          arg("-f", "--file", required=True,
+              help="rows, one JSON object a line, or the ZIP of a format that is sent so; - is standard input"),
           arg("--alias", default="", help="an alias to set on the version"),
           arg("--format", default="", help="the format, where the file does not say it"),
           arg("--lineage", default="", metavar="FILE", help="JSON that says where the data came from"),
           arg("--description", default=""),
-          arg("--no-upload", action="store_true", help="check the file here and register nothing"))
+          arg("--shard-size", default="", metavar="SIZE",
+              help="cut the file into shards of at most this size, such as 64MiB, and send those one at a time; a file "
+                   "over 256MiB is cut in any case"),
+          arg("--no-upload", action="store_true",
+              help="check the file here, say which images the box lacks, and register nothing"))
     def register_dataset(self, reference: str, file: str, alias: str, format: str, lineage: str, description: str,
-                         no_upload: bool) -> None:
-        """Register a file as the next version of a dataset; the same examples give the version there is."""
-        path = f"{ROUTES}/{parse_artifact(reference)}/versions"
-        if no_upload:
-            found = sending.examine_file(file)
-            self.show({"file": file, "valid": True, "exampleCount": found.num_examples, "missingImages": []},
-                      text=lambda document: print(f"{document['exampleCount']} rows, no image missing. "
-                                                  "Nothing was registered."))
-            return
-        done = sending.send(self, path, file, alias=alias, format=format, description=description,
-                            lineage=json.dumps(read_lineage(lineage)) if lineage else "")
-        self.show(done, text=self._registered_dataset)
+                         shard_size: str, no_upload: bool) -> None:
+        """Register a file as the next version of a dataset; the same examples give the version there is.
+
+        Stopped, it goes on where it was when it is run again within seven days.
+        """
+        parse_artifact(reference)
+        shard_bytes = parse_size(shard_size) if shard_size else None
+        with sending.on_disk(file) as path:
+            if no_upload:
+                self.show(self._checked_dataset(file, path, shard_bytes), text=self._nothing_registered)
+                return
+            stated = {"alias": alias, "format": format, "description": description}
+            if lineage:
+                stated["lineage"] = read_lineage(lineage)
+            self.show(sending_shards.register(self, reference, path, shard_bytes, stated),
+                      text=self._registered_dataset)
+
+    def _checked_dataset(self, file: str, path: Path, shard_bytes: int | None) -> dict[str, Any]:
+        """What registering the file would send, after it was checked here."""
+        found = check_file(path)
+        shards = 1 if sending.is_archive(path) else len(sending_shards.plan(self, path, shard_bytes))
+        lacking = sending_images.missing(self, sending_images.images_beside(path)) if found["imageCount"] else []
+        return {"file": file} | found | {"shardCount": shards, "missingImages": [image.path for image in lacking]}
+
+    def _nothing_registered(self, document: dict[str, Any]) -> None:
+        number, shards, lacking = document["exampleCount"], document["shardCount"], document["missingImages"]
+        missing = f"{len(lacking)} images missing: {', '.join(lacking[:5])}" if lacking else "no image missing"
+        print(f"{number} rows{f' in {shards} shards' if shards > 1 else ''}, {missing}. Nothing was registered.")
+
+    @verb("datasets uploads", LIMIT, OFFSET)
+    def list_dataset_uploads(self, limit: int, offset: int) -> None:
+        """List uploads that were stopped before they were registered, newest first."""
+        self.show(self.client.get(sending_shards.ROUTES, limit=limit, offset=offset), text=self._uploads)
+
+    @verb("datasets abandon", arg("upload", help="the ID that `uploads` shows"))
+    def abandon_dataset_upload(self, upload: str) -> None:
+        """Give up an upload that was stopped; what it sent may be collected as garbage."""
+        self.client.post(f"{sending_shards.ROUTES}/{quote(upload, safe='')}/abandon")
+        self.show({"id": upload, "abandoned": True}, text=lambda _: print(f"Gave up {upload}."))
+
+    def _uploads(self, document: dict[str, Any]) -> None:
+        self.table(["UPLOAD", "DATASET", "SHARDS", "SIZE", "OPENED", "KEPT UNTIL", "BY"],
+                   [[item["id"], item["reference"], item["shardCount"], showing.size(item["sizeBytes"]),
+                     showing.moment(item["createdAt"]), showing.moment(item["expiresAt"]), item["createdBy"]]
+                    for item in document["uploads"]], right=["SHARDS", "SIZE"])
 
     @verb("datasets object", DATASET, arg("path", help="the object's path, as the version lists it"))
     def get_dataset_object(self, reference: str, path: str) -> None:
