@@ -3,7 +3,7 @@
 A figure that nothing here supports has no value, and its note says what is missing. Nothing is guessed silently.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,10 +43,12 @@ def unknown(note: str) -> Figure:
 
 @dataclass(frozen=True)
 class Rows:
-    """What is known of the rows of one dataset as the run would read them: `tokens` of one pass over all of them."""
+    """What is known of the rows of one dataset as the run would read them: `tokens` of one pass over all of them, and
+    into how many sequences they pack, where every row's length is known."""
 
     examples: int
     tokens: Figure
+    sequences: int | None = None
 
 
 @dataclass(frozen=True)
@@ -101,16 +103,36 @@ def estimate_steps(config: Mapping[str, Any], rows: Rows | None) -> Figure:
 
 
 def steps_an_epoch(config: Mapping[str, Any], rows: Rows) -> Figure:
-    """Updates of one pass over the data. Packed rows are taken to fill their sequences."""
+    """Updates of one pass over the data. Packed rows whose lengths are not known are taken to fill their sequences."""
     training, length = config["hyperparams"]["training"], config["maxSeqLength"]
     batch = training["microBatchPerGpu"] * training["gradientAccumulation"]
     if not config["data"]["packing"]:
         return Figure(_whole(rows.examples, batch), "computed", f"{rows.examples:,} rows, {batch} an update")
+    if rows.sequences is not None:
+        return Figure(_whole(rows.sequences, batch), "analysis",
+                      f"{rows.examples:,} rows in {rows.sequences:,} sequences of {length:,} tokens, {batch} an update")
     if rows.tokens.value is None:
         return unknown(f"How many sequences the packed rows make depends on their tokens. {rows.tokens.note}")
     sequences = _whole(int(rows.tokens.value), length)
     return Figure(_whole(sequences, batch), rows.tokens.source,
                   f"about {sequences:,} sequences of {length:,} tokens, {batch} an update")
+
+
+def count_sequences(lengths: Iterable[int], capacity: int) -> int:
+    """Into how many sequences of `capacity` tokens rows pack, as a run packs them: longest first, each into the
+    fullest sequence that has room. `room` has bit r set where a sequence has r tokens left."""
+    open_ones, room, sequences = [0] * (capacity + 1), 0, 0
+    for length in sorted(lengths, reverse=True):
+        fitting = room >> length
+        if fitting:
+            left = length + (fitting & -fitting).bit_length() - 1
+            open_ones[left] -= 1
+            room &= ~(1 << left) if not open_ones[left] else -1
+        else:
+            left, sequences = capacity, sequences + 1
+        open_ones[left - length] += 1
+        room |= 1 << (left - length)
+    return sequences
 
 
 def estimate_seconds(config: Mapping[str, Any], *, steps: Figure, rows: Rows | None, validation: Rows | None,

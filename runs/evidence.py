@@ -9,12 +9,22 @@ from django.db.models import FloatField, Max, Sum
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
+from datasets.analyses.queries import find_analysis, lengths_of, status_of
 from datasets.models import Analysis, ExampleSet
 from optimize_site.kernel.catalog import BaseModelEntry
 from optimize_site.kernel.ids import SHOWN
 from registry.base_model_queries import BaseModelState, base_model_state
 from runs import memory
-from runs.estimates import Figure, Price, Rows, computed_pace, estimate, settings_behind, unknown
+from runs.estimates import (
+    Figure,
+    Price,
+    Rows,
+    computed_pace,
+    count_sequences,
+    estimate,
+    settings_behind,
+    unknown,
+)
 from runs.facts import DatasetFacts, Facts
 from runs.models import Metric, Run
 from runs.queries import rate_per_device_hour
@@ -22,6 +32,7 @@ from runs.resolve import Resolved
 
 BYTES_A_TOKEN = 4
 LOOKED_AT, RUNS_AVERAGED = 20, 5
+TRIMMING = frozenset({"oldest", "oldest_or_drop"})
 ROWS_OF_TEXT = frozenset({"chat-jsonl-v1", "preference-jsonl-v1"})
 
 
@@ -42,7 +53,23 @@ def estimates_for(resolved: Resolved, facts: Facts) -> dict[str, Any]:
 
 
 def _rows(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseModelState | None) -> Rows | None:
-    return None if dataset is None else Rows(dataset.num_examples, _tokens(config, dataset, state))
+    if dataset is None:
+        return None
+    return _kept_rows(config, dataset, state) or Rows(dataset.num_examples, _tokens(config, dataset, state))
+
+
+def _kept_rows(config: Mapping[str, Any], dataset: DatasetFacts, state: BaseModelState | None) -> Rows | None:
+    """The rows that a supervised run keeps under its limit, by their lengths; None where nothing measured them."""
+    if state is None or "data" not in config:
+        return None
+    analysis, limit = find_analysis(dataset.content_hash, state), int(config["maxSeqLength"])
+    if analysis is None or status_of(analysis) != "done":
+        return None
+    kept = lengths_of(analysis).kept(limit, trimmed=config["data"]["truncation"] in TRIMMING)
+    note = f"{dataset.reference} has {sum(kept):,} tokens in the {len(kept):,} rows that the run keeps, as its " \
+           "analysis under this base model counted."
+    sequences = count_sequences(kept, limit) if config["data"]["packing"] else None
+    return Rows(len(kept), Figure(sum(kept), "analysis", note), sequences)
 
 
 def _tokens(config: Mapping[str, Any], dataset: DatasetFacts, state: BaseModelState | None) -> Figure:

@@ -1,5 +1,6 @@
 """How commands show an analysis to a person."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -98,9 +99,10 @@ def _noticed(report: Mapping[str, Any], unit: str) -> Iterator[tuple[str, Any]]:
 def _estimates(command: NounCommand, estimates: Mapping[str, Any]) -> None:
     """What the run file would take; each figure and each setting with where it comes from."""
     command.facts([(label, _figure(name, estimates[name])) for name, label in FIGURES.items()], title="Estimates")
-    command.facts([(setting["setting"], f"{setting['value']} "
-                    f"({'from the file' if setting['from'] == 'stated' else 'default'})")
-                   for setting in estimates["settings"]], title="They follow from")
+    print("\nThey follow from")
+    command.table(["SETTING", "VALUE", "FROM"], [
+        [setting["setting"].removeprefix("config."), json.dumps(setting["value"]).strip('"'),
+         "file" if setting["from"] == "stated" else "default"] for setting in estimates["settings"]])
 
 
 def _figure(name: str, figure: Mapping[str, Any]) -> str:

@@ -1,0 +1,197 @@
+"""Analyses through the API and the commands: started or read, listed, followed, stopped, and read for a run."""
+
+import json
+
+import pytest
+import yaml
+from django.test import Client
+
+from datasets.management.commands import datasets as module
+from datasets.models import Analysis
+from optimize_site.kernel.auth import LOCAL_SECRET
+from runs.evidence import count_sequences
+from tests import factories as make
+
+pytestmark = pytest.mark.django_db
+ROUTE = "/v1/training/datasets/analyses"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+    for name in ("OPTIMIZE_CONTEXT", "AKKA_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def dataset(db):
+    make.make_device("cpu")
+    make.make_device("host", kind="host", profile="host")
+    make.make_base_model()
+    return make.make_dataset("triage/train", 4)
+
+
+@pytest.fixture
+def client():
+    return Client(headers={"Authorization": f"Bearer {LOCAL_SECRET}"})
+
+
+@pytest.fixture
+def ask(capsys):
+    """Run a command line; gives exit status, output and what was said."""
+    def run(*argv):
+        status = module.Command().run([str(part) for part in argv])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def post(client, body):
+    return client.post(ROUTE, json.dumps(body), content_type="application/json")
+
+
+def asked(**changes):
+    return {"dataset": "triage/train", "baseModel": make.TINY} | changes
+
+
+def run_file(tmp_path, **changes):
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(make.run_document(**changes)))
+    return path
+
+
+# The API -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R348")
+def test_post_starts_an_analysis_and_then_reads_the_one_that_is_kept(client, dataset):
+    first = post(client, asked())
+    assert (first.status_code, first.json()["status"], first.json()["estimates"]) == (201, "pending", None)
+    make.analyze(dataset, [10] * 4)
+    again = post(client, asked(config={}))
+    assert (again.status_code, again.json()["analysisId"]) == (200, first.json()["analysisId"])
+    assert again.json()["estimates"]["steps"]["value"] == 3
+    assert post(client, asked()).json()["estimates"] is None
+
+
+@pytest.mark.requirement("R348", "R344")
+def test_get_reads_the_status_and_the_measurements_without_estimates(client, dataset):
+    analysis = make.analyze(dataset, [100, 600, 900, 40])
+    found = client.get(f"{ROUTE}/{analysis.pk[:12]}").json()
+    assert "estimates" not in found
+    assert (found["status"], found["baseModelRevision"], found["productVersion"]) == ("done", "rev-1", "0.1.0")
+    report = found["report"]
+    assert set(report) >= {"tokenizer", "chatTemplateSha256", "templateOrigin", "lengths", "limits", "longestRows",
+                           "suggestedMaxSeqLength", "trainedTokens"}
+    assert set(report["lengths"]) >= {"median", "p90", "p99", "longest"}
+    assert report["limits"][0] == {"limit": 512, "over": 2, "overTrimmed": 2}
+    assert set(report["trainedTokens"]) == {"default", "all"}
+
+
+@pytest.mark.requirement("R327")
+def test_an_analysis_names_the_chat_template_that_its_rows_were_rendered_under(client, dataset):
+    analysis = make.analyze(dataset, [10] * 4)
+    assert client.get(f"{ROUTE}/{analysis.pk}").json()["report"]["chatTemplateSha256"] == "5" * 64
+
+
+def test_they_are_listed_followed_and_cancelled(client, dataset):
+    started = post(client, asked()).json()["analysisId"]
+    make.make_dataset("triage/other", 3)
+    assert client.get(ROUTE, {"dataset": "triage/other"}).json()["total"] == 0
+    (row,) = client.get(ROUTE, {"dataset": "triage/train"}).json()["analyses"]
+    assert (row["analysisId"], row["status"]) == (started, "pending")
+    followed = client.get(f"{ROUTE}/{started}/events", {"follow": "false"}).json()
+    assert (followed["status"]["status"], followed["events"][0]["type"]) == ("pending", "analysis.started")
+    cancelled = client.post(f"{ROUTE}/{started}/cancel")
+    assert (cancelled.status_code, cancelled.json()["status"]) == (202, "cancelled")
+    assert client.post(f"{ROUTE}/{started}/cancel").json()["code"] == "analysis_ended"
+
+
+def test_what_is_missing_or_wrong_is_refused_by_name_and_starts_nothing(client, dataset):
+    assert post(client, {"dataset": "triage/train"}).json()["code"] == "base_model_missing"
+    assert post(client, asked(dataset="triage/none")).status_code == 404
+    wrong = post(client, asked(config={"maxSeqLenght": 5, "hyperparams": {"training": {"epochs": "many"}}})).json()
+    assert {problem["path"] for problem in wrong["problems"]} == {"config.maxSeqLenght", "training.epochs"}
+    assert Analysis.objects.count() == 0
+
+
+# Estimates -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R346")
+def test_a_run_s_parts_give_its_steps_and_time_with_the_origin_of_each_value(client, dataset):
+    make.analyze(dataset, [100, 600, 40, 40])
+    config = {"maxSeqLength": 512, "data": {"truncation": "drop"}, "hyperparams": {
+        "training": {"microBatchPerGpu": 1, "gradientAccumulation": 2, "epochs": 5}}}
+    found = post(client, asked(config=config)).json()["estimates"]
+    assert (found["steps"]["value"], found["tokensPerEpoch"]["value"]) == (10, 180)
+    assert found["tokensPerEpoch"]["source"] == "analysis"
+    assert set(found["seconds"]) == {"value", "source", "note"}
+    origins = {setting["setting"]: setting["from"] for setting in found["settings"]}
+    assert origins["training.epochs"] == "stated"
+    assert origins["training.validationFrequencySteps"] == "default"
+
+
+@pytest.mark.requirement("R346")
+def test_packed_rows_are_counted_as_the_run_packs_them(client, dataset):
+    make.analyze(dataset, [300, 300, 200, 200])
+    config = {"maxSeqLength": 512, "data": {"packing": True}, "hyperparams": {
+        "training": {"microBatchPerGpu": 1, "gradientAccumulation": 1, "epochs": 1}}}
+    assert post(client, asked(config=config)).json()["estimates"]["steps"]["value"] == 2
+    assert count_sequences([5, 4, 3, 3], 8) == 2
+    assert count_sequences([], 8) == 0
+
+
+# The commands --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R343", "R344")
+def test_analyze_starts_one_and_shows_its_figures_once_they_are_there(ask, dataset):
+    status, out, said = ask("analyze", "triage/train", "--model", make.TINY)
+    assert (status, "Pending" in out, "--wait" in said) == (0, True, True)
+    make.analyze(dataset, [100, (900, 300), 600, 40])
+    status, out, _ = ask("analyze", "triage/train", "--model", make.TINY)
+    for words in ("Done", "acme/tiny at rev-1", "555555555555 (shipped)", "longest 900", "maxSeqLength 1,024",
+                  "with assistantTurns: all", "STILL OVER WHEN TRIMMED", "LINE"):
+        assert words in out
+    assert status == 0
+
+
+@pytest.mark.requirement("R347")
+def test_wait_ends_with_the_report_or_with_the_status_of_its_failure(ask, dataset, monkeypatch):
+    monkeypatch.setattr("optimize_site.kernel.commands.time.sleep", lambda _: make.analyze(dataset, [10] * 4))
+    status, out, said = ask("analyze", "triage/train", "--model", make.TINY, "--wait")
+    assert (status, "maxSeqLength 512" in out, "Pending" in said) == (0, True, True)
+    Analysis.objects.update(phase="FAILED", failure_code="bad_row", failure_reason="It broke.")
+    status, out, _ = ask("analyze", "triage/train", "--model", make.TINY, "--wait")
+    assert (status, "It broke." in out) == (5, True)
+
+
+@pytest.mark.requirement("R346")
+def test_a_run_file_names_the_base_model_and_another_model_is_refused(ask, dataset, tmp_path):
+    make.analyze(dataset, [10] * 4)
+    file = run_file(tmp_path, config={"hyperparams": {"training": {"epochs": 2}}})
+    status, out, _ = ask("analyze", "triage/train", "-f", file)
+    assert status == 0
+    assert "Estimates" in out and "Updates" in out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["training.epochs", "2", "file"] in lines
+    assert ["maxSeqLength", "2048", "default"] in lines
+    make.make_base_model("acme/other")
+    status, _, said = ask("analyze", "triage/train", "-f", file, "--model", "acme/other")
+    assert status == 2
+    assert "baseModel is acme/tiny, and --model names acme/other" in said
+    assert ask("analyze", "triage/train", "-f", file, "--model", "ACME/tiny")[0] == 0
+    assert ask("analyze", "triage/train")[0] == 2
+
+
+def test_analyses_are_a_table_and_one_can_be_stopped(ask, dataset):
+    make.analyze(dataset, [10] * 4)
+    _, out, _ = ask("analyses", "triage/train")
+    assert out.split("\n")[0].split() == ["ANALYSIS", "BASE", "MODEL", "STATUS", "ROWS", "MAX", "TOKENS", "ATTEMPT",
+                                          "STARTED"]
+    assert "acme/tiny at rev-1" in out and "Done" in out
+    Analysis.objects.update(phase="PENDING", report={})
+    status, out, _ = ask("cancel", Analysis.objects.get().pk[:12], "--force")
+    assert (status, Analysis.objects.get().phase) == (0, "CANCELLED")
