@@ -16,6 +16,13 @@ from optimize_site.kernel.errors import InvalidInput
 from runs.descriptor import RunDescriptor
 from runs.wording import arms_of, fields_of, shown_path
 
+CHOICE_WORDS = {
+    "config.data.truncation": {
+        "error": "refuse the run and name them", "drop": "leave them out", "oldest": "remove their oldest turns",
+        "oldest_or_drop": "remove oldest turns, leave out what still does not fit",
+        "right": "cut their end, which a mask must not train"},
+    "config.loss.assistantTurns": {"last": "only the final answer", "all": "every answer of a conversation"},
+}
 FIELDS_OF_DESCRIPTOR: dict[str, FieldInfo] = {".".join(path): info for path, info in fields_of(RunDescriptor)}
 
 
@@ -64,6 +71,11 @@ class FormField:
             return "choice"
         words = {bool: "flag", int: "whole", float: "number"}
         return next((word for kind, word in words.items() if kind in arms), "text")
+
+    @property
+    def choice_words(self) -> dict[str, str]:
+        """What a choice means in a few words, where its name does not say."""
+        return CHOICE_WORDS.get(self.path, {})
 
     @property
     def choices(self) -> list[str]:

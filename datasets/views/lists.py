@@ -52,5 +52,6 @@ def _limit() -> int:
 
 @require_GET
 def version_page(request: HtmxRequest, version_id: str) -> HttpResponse:
-    """From a version's ID, hash or reference to its page."""
-    return redirect(address_of(resolve_version(queries.KIND, version_id)))
+    """From a version's ID, hash or reference to its page, or to the part of it that the query names."""
+    part = {key: request.GET[key] for key in ("tab", "offset", "q", "other") if key in request.GET}
+    return redirect(address_of(resolve_version(queries.KIND, version_id), **part))

@@ -21,6 +21,7 @@ from registry.workload_queries import list_workloads
 from runs import forms, queries
 from runs.operations import check_run, submit_run
 from runs.pages import estimate_rows, settings_rows
+from runs.text import leak_words, leaks_anything
 
 PREVIEW_ROWS, PREVIEW_CHARACTERS = 2, 8192
 
@@ -52,8 +53,14 @@ def check(request: HtmxRequest) -> HttpResponse:
     settings = settings_rows(plan["resolved"]["config"], plan["resolved"]["execution"], plan["stated"])
     return render(request, "runs/_plan.html", {
         "plan": plan, "beside": beside, "general": general, "settings": settings, "preview": _preview(plan),
-        "estimates": estimate_rows(plan["estimates"]),
+        "estimates": estimate_rows(plan["estimates"]), "leaks": _leaks(plan),
         "num_wrong": sum(problem["code"] != "required" for problem in plan["problems"]), "submission_id": new_id()})
+
+
+def _leaks(plan: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
+    """The datasets to judge by that the training rows leak from, each with the sentence that says so."""
+    found = (plan["diagnostics"] or {}).get("leakage", [])
+    return [(leak, leak_words(leak)) for leak in found if leaks_anything(leak)]
 
 
 def _submission(request: HtmxRequest) -> Any:

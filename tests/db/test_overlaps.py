@@ -106,8 +106,8 @@ def test_the_dry_run_says_it_in_words(ready):
     from runs.text import diagnostics_rows
 
     said = dict(diagnostics_rows(check()))["Leakage"]
-    assert "1 training rows ask what a row of triage/eval:v1 asks (row 2 = 0)" in said
-    assert "1 training rows nearly ask what a row of triage/eval:v1 asks (row 4 ≈ 1)" in said
+    assert "1 training row asks what a row of triage/eval:v1 asks (row 2 = 0)" in said
+    assert "1 training row asks nearly what a row of triage/eval:v1 asks (row 4 ≈ 1)" in said
     make.make_dataset("triage/clean", rows("x", "y"))
     assert "No training row asks" in dict(diagnostics_rows(check(dataset="triage/clean")))["Leakage"]
 

@@ -176,6 +176,10 @@ def test_the_leakage_part_names_rows_of_both_sides_and_links_to_them(viewer):
     assert 'href="?version=v1&amp;offset=2"' in text
     assert f"/datasets/{scenes.WORKLOAD}/eval?version=v1&amp;offset=0" in text
     assert "Asked nearly so: 1 row" in text
+    form = {"kind": "run", "workload": scenes.WORKLOAD, "baseModel": scenes.BASE,
+            "config.dataset": f"{scenes.WORKLOAD}/leaky"}
+    plan = viewer.post(reverse("runs:check"), form).content.decode()
+    assert "1 training row asks what a row of" in plan and "tab=leakage" in plan
     clean = viewer.get(reverse("datasets:detail", args=[scenes.WORKLOAD, "train"]) + "?tab=leakage").content.decode()
     assert f"{scenes.WORKLOAD}/eval:v1" in clean
 
@@ -186,10 +190,12 @@ def test_what_rows_hold_shows_tokens_of_an_epoch_with_their_cost_and_pictures_of
     version = make.make_dataset("triage/train", 4)
     make.analyze(version, [100, 200, 300, 400], languages=[{"language": "English", "rows": 3},
                                                            {"language": "Deutsch", "rows": 1}],
-                 labels=[{"field": "queue", "values": [{"value": "billing", "rows": 3}, {"value": "other", "rows": 1}]}],
-                 duplicates={"exact": 7, "near": 5, "examples": []})
+                 labels=[{"field": "queue", "values": [{"value": "billing", "rows": 3},
+                                                       {"value": "other", "rows": 1}]}],
+                 duplicates={"exact": 7, "near": 5, "examples": [
+                     {"kind": "near", "row": 3, "line": 4, "of": {"row": 1, "line": 2}}]})
     text = viewer.get(reverse("datasets:detail", args=["triage", "train"]) + "?tab=contents").content.decode()
-    for words in ("1,000", "Deutsch", "25.0%", "billing", "75.0%", "Nearly equal", "Cost", "Time"):
+    for words in ("1,000", "Deutsch", "25.0%", "billing", "75.0%", "Nearly equal", "nearly equals row", "Cost", "Time"):
         assert words in text, words
     rows = viewer.get(reverse("datasets:detail", args=["triage", "train"])).content.decode()
     assert "100 tokens, 1 trained" in rows
