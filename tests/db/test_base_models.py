@@ -176,6 +176,18 @@ def test_deselecting_keeps_what_was_registered_and_selecting_again_is_at_once():
     assert select_base_model(TINY, actor=LOCAL).phase == phases.READY
 
 
+def test_who_deselects_a_moment_after_somebody_else_changes_nothing(monkeypatch):
+    """Both read it as selected; the second one waits for the first's lock and finds it deselected."""
+    from registry.operations import base_models
+
+    prepare()
+    stale = base_models.get_base_model(TINY)
+    deselect_base_model(TINY, actor=LOCAL)
+    monkeypatch.setattr(base_models, "get_base_model", lambda text: stale)
+    assert deselect_base_model(TINY, actor=LOCAL).repository == TINY
+    assert Event.objects.filter(subject_kind="base_model", type="base_model.deselected").count() == 1
+
+
 def test_deselecting_stops_a_preparation_under_way():
     select_base_model(TINY, actor=LOCAL)
     attempt = claim_job()

@@ -4,10 +4,11 @@ import threading
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from optimize_site.kernel import scores
-from optimize_site.kernel.auth import LOCAL, Actor
+from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Forbidden
 from optimize_site.kernel.models import Device, Event, Lease
 from registry.models import BaseModel, Namespace, Workload
@@ -440,6 +441,29 @@ def test_a_waiting_run_says_who_holds_the_device(ready):
     Lease.objects.create(device=Device.objects.get(), slot=0, holder_kind="evaluation", holder_id="e" * 64, token=1,
                          expires_at=timezone.now())
     assert outlook_of(run).wait_reason == "1 of 2 slots of cpu are held by evaluation eeeeeeeeeeee."
+
+
+def test_a_run_over_a_ready_base_is_not_said_to_wait_for_it(ready):
+    run = submit()
+    assert (run.phase, outlook_of(run).wait_reason) == ("RESOLVING_DATASET", "")
+    set_phase(run, "AWAITING_BASE_MODEL")
+    assert outlook_of(run).wait_reason == ""
+    BaseModel.objects.update(phase="PENDING")
+    assert outlook_of(run).wait_reason == "acme/tiny is being prepared."
+
+
+@pytest.mark.parametrize("phase", ["AWAITING_CAPACITY", "AWAITING_BASE_MODEL", "TRAINING"])
+def test_a_list_of_many_runs_asks_as_many_questions_as_one_of_few(ready, phase, client):
+    asked = []
+    for count in (1, 8):
+        while Run.objects.count() < count:
+            lease = {"lease_token": Run.objects.count() + 1} if phase == "TRAINING" else {}
+            set_phase(submit(), phase, queued_at=timezone.now(), total_steps=10, **lease)
+        with CaptureQueriesContext(connection) as found:
+            body = client.get("/v1/training/runs", headers={"Authorization": f"Bearer {LOCAL_SECRET}"}).json()
+        assert len(body["runs"]) == count
+        asked.append(len(found))
+    assert asked[0] == asked[1]
 
 
 def test_a_run_claims_its_pool_in_the_capacity_page(ready):

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from optimize_site.appliance.archive import DATABASE, ArchiveWriter, extract, is_safe_name, verify
-from optimize_site.appliance.backup import state_entries
+from optimize_site.appliance.backup import make_backup, state_entries
 from optimize_site.appliance.errors import ApplianceError
+from optimize_site.appliance.places import Places
 
 
 @pytest.fixture
@@ -102,3 +103,11 @@ def test_the_manifest_is_the_last_member(backup: Path) -> None:
         last = tar.getmembers()[-1]
         assert last.name == "MANIFEST.json"
         assert json.loads(tar.extractfile(last).read())["version"] == 1
+
+
+def test_a_backup_into_a_folder_that_is_missing_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    places = Places(tmp_path / "home")
+    places.create()
+    (places.home / "secret_key").write_text("x")
+    with pytest.raises(ApplianceError, match=f"There is no folder {tmp_path}/no/such to write state.tar into"):
+        make_backup(places, tmp_path / "no/such/state.tar")

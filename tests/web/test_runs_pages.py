@@ -185,6 +185,16 @@ def test_the_start_button_waits_for_a_valid_plan(operator, viewer, setting_up):
     assert "you are a viewer" in check(viewer)
 
 
+def test_the_plan_shows_time_memory_and_cost_with_their_origin_or_why_they_are_unknown(operator, setting_up):
+    text = check(operator)
+    plan = " ".join(text.partition('aria-label="Estimates"')[2].partition("</section>")[0].split())
+    for label in ("Updates", "Time", "Cost", "Host memory"):
+        assert f"<dt>{label}</dt>" in plan or f">{label}<span" in plan, label
+    assert '<span class="tag">computed</span>' in plan
+    assert "Nobody stated what an hour of cpu costs" in plan
+    assert "/docs/estimates#peak-memory" in plan
+
+
 @pytest.mark.requirement("R003", "R011")
 def test_the_form_submits_the_same_run_as_the_api(operator, setting_up):
     answer = operator.post(reverse("runs:new"), FILLED | {"config.hyperparams.training.epochs": "2"})

@@ -1,0 +1,168 @@
+"""What a dry run says a run would take: from measured runs, analyses, the catalog or arithmetic, each named."""
+
+import json
+
+import pytest
+
+from datasets.models import Analysis, ExampleSet
+from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.conf import home
+from registry.models import BaseModel
+from runs.models import Metric, Run
+from runs.operations import check_run
+from tests.factories import (
+    TINY,
+    add_to_catalog,
+    make_base_model,
+    make_dataset,
+    make_device,
+    make_run,
+    make_workload,
+    run_document,
+)
+
+pytestmark = pytest.mark.django_db
+CONFIG = {"num_attention_heads": 4, "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128,
+          "vocab_size": 400}
+ONE_EPOCH = {"hyperparams": {"training": {"epochs": 1}}}
+
+
+@pytest.fixture
+def ready(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+    make_device()
+    make_workload()
+    make_dataset(rows=16)
+    make_base_model(facts={"contextLength": 4096, "parameters": 1_000_000})
+
+
+def estimates(*, analysed=False, **changes):
+    if not analysed:
+        Analysis.objects.all().delete()
+    return check_run(run_document(**changes), actor=LOCAL)["estimates"]
+
+
+def measured_run(*, tokens=500, seconds=2.0, steps=3, peak=10**9, **changes):
+    """A run whose updates each read so many tokens in so many seconds."""
+    run = make_run(**changes)
+    Run.objects.filter(pk=run.pk).update(phase="COMPLETED", observed_step=steps, data_fit={
+        "rows": 16, "totalTokens": 4000, "longest": 300, "validation": None})
+    Metric.objects.bulk_create(Metric(run=run, step=step, attempt=1, at=run.created_at, values={
+        "tokens": tokens, "step_seconds": seconds, "peak_memory_bytes": peak + step}) for step in range(1, steps + 1))
+    return run
+
+
+def test_without_any_run_the_figures_are_computed_and_say_so(ready):
+    BaseModel.objects.update(facts={"contextLength": 4096, "parameters": 10**11})
+    found = estimates(config=ONE_EPOCH)
+    assert (found["steps"]["value"], found["steps"]["source"]) == (2, "computed")
+    assert found["tokensPerEpoch"]["source"] == "computed" and "4 of its" in found["tokensPerEpoch"]["note"]
+    assert found["seconds"]["value"] > 0
+    assert found["seconds"]["source"] == "computed" and "Not measured" in found["seconds"]["note"]
+
+
+def test_measured_runs_of_the_same_base_and_device_give_the_pace_and_their_rows_the_tokens(ready):
+    run = measured_run()
+    found = estimates(config=ONE_EPOCH)
+    assert (found["tokensPerSecond"]["value"], found["tokensPerSecond"]["source"]) == (250, "measured")
+    assert run.pk[:12] in found["tokensPerSecond"]["note"] and "on this data" in found["tokensPerSecond"]["note"]
+    assert found["tokensPerEpoch"]["value"] == 4000
+    assert found["seconds"]["value"] == pytest.approx(16.0)
+
+
+def test_runs_on_other_data_count_where_none_trained_on_this(ready):
+    measured_run()
+    make_dataset("triage/other", 40)
+    found = estimates(config=ONE_EPOCH | {"dataset": "triage/other"})
+    assert "on other data" in found["tokensPerSecond"]["note"]
+    assert found["tokensPerEpoch"]["source"] == "computed"
+
+
+@pytest.mark.parametrize("apart", [{"model": {"precision": "INT4"}}, {"model": {"gradientCheckpointing": True}}])
+def test_runs_that_computed_otherwise_do_not_count(ready, apart):
+    measured_run(config=apart)
+    assert estimates(config=ONE_EPOCH)["tokensPerSecond"]["source"] == "computed"
+
+
+def test_the_catalogs_measurement_comes_before_arithmetic(ready):
+    add_to_catalog("base_models", f'[["{TINY}".envelopes]]\ndevice_profile = "cpu"\nmethods = ["sft"]\n'
+                   'precisions = ["BF16"]\nengines = ["trl"]\nmax_seq_length = 4096\nmax_pass_tokens = 8192\n'
+                   'tokens_per_second = 123.0\n')
+    found = estimates()["tokensPerSecond"]
+    assert (found["value"], found["source"]) == (123.0, "catalog")
+
+
+def test_an_analysis_under_this_base_model_counts_the_tokens(ready):
+    Analysis.objects.create(examples=ExampleSet.objects.get(), repository=TINY, revision="rev-1", product_version="1",
+                            phase="COMPLETED", report={"totalTokens": 3210, "lengths": {"longest": 99}})
+    found = estimates(analysed=True)["tokensPerEpoch"]
+    assert (found["value"], found["source"]) == (3210, "analysis")
+
+
+def test_nothing_is_guessed_for_a_base_model_without_parameters(ready):
+    BaseModel.objects.update(facts={"contextLength": 4096})
+    found = estimates()
+    assert (found["seconds"]["value"], found["seconds"]["source"]) == (None, "unknown")
+    assert "parameters" in found["seconds"]["note"]
+    assert found["memory"]["host"]["bytes"] is None
+
+
+def test_cost_follows_the_catalogs_rate_and_is_unknown_without_one(ready):
+    measured_run()
+    assert estimates()["cost"]["value"] is None
+    add_to_catalog("devices", '[cpu]\ntitle = "x"\nkind = "cpu"\nslots = 2\nrate_per_device_hour = 3.6\n')
+    found = estimates(config=ONE_EPOCH)
+    assert found["cost"]["value"] == pytest.approx(0.016)
+    assert "3.6 a device hour" in found["cost"]["note"]
+
+
+def test_memory_is_split_by_the_shape_of_the_prepared_model_with_the_measured_peak_beside_it(ready):
+    run = measured_run(config=ONE_EPOCH)
+    folder = home() / "base-models/tiny"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    memory = estimates(config=ONE_EPOCH)["memory"]
+    assert memory["device"] is None
+    parts = memory["host"]["parts"]
+    assert parts["weights"] == 4_000_000
+    assert parts["adapter"] == parts["gradients"] == parts["optimizer"] / 2 > 0
+    assert memory["host"]["bytes"] == sum(parts.values())
+    assert memory["measured"] == {"bytes": 10**9 + 3, "runId": run.pk}
+
+
+def test_what_a_damaged_folder_holds_is_unknown_and_stops_nothing(ready):
+    folder = home() / "base-models/tiny"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("[1")
+    assert estimates()["memory"]["host"]["parts"]["activations"] is None
+
+
+def test_each_setting_behind_the_figures_is_named_stated_or_default(ready):
+    named = {row["setting"]: row["from"] for row in estimates(config=ONE_EPOCH)["settings"]}
+    assert (named["training.epochs"], named["config.maxSeqLength"]) == ("stated", "default")
+
+
+def test_a_descriptor_without_anything_has_estimates_that_say_what_is_missing(ready):
+    found = check_run({"kind": "run"}, actor=LOCAL)["estimates"]
+    assert {found[name]["source"] for name in ("steps", "seconds", "cost")} == {"unknown"}
+    assert all(found[name]["note"] for name in ("steps", "seconds", "cost"))
+
+
+def test_a_method_that_is_not_counted_says_so(ready):
+    found = estimates(config={"method": "grpo"})
+    assert found["steps"]["source"] == "unknown"
+    assert "grpo" in found["memory"]["host"]["note"]
+
+
+def test_the_command_prints_every_figure_with_its_origin(ready, capsys, tmp_path):
+    from runs.management.commands.runs import Command
+
+    run = measured_run()
+    Analysis.objects.all().delete()
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(run_document(config=ONE_EPOCH)))
+    assert Command().run(["start", "-f", str(file), "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "Estimates" in printed
+    assert "about 16s (measured)" in printed and run.pk[:12] in printed
+    assert "unknown: Nobody stated what an hour of cpu costs" in printed
