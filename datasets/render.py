@@ -45,8 +45,10 @@ def counts(examples: ExampleSet) -> dict[str, Any]:
 
 
 def registered(done: Registered) -> dict[str, Any]:
-    """What registering gave: the version, and whether it is new."""
-    return dataset_version(done.version) | {"isNew": done.is_new}
+    """What registering gave: the version, whether it is new, and what was noticed about the very file that was sent."""
+    about = {} if done.sent is None else {"findings": done.sent.facts.findings,
+                                          "blankLines": done.sent.num_blank_lines}
+    return dataset_version(done.version) | about | {"isNew": done.is_new}
 
 
 def named_dataset(artifact: Artifact) -> dict[str, Any]:

@@ -19,11 +19,15 @@ from registry.references import DEFAULT_NAMESPACE, parse_alias, parse_artifact, 
 
 @dataclass(frozen=True)
 class Registered:
-    """A dataset's version, what it holds, and whether it is new."""
+    """A dataset's version, what it holds, and whether it is new.
+
+    `sent` is what was taken in: its findings name its own lines, though an earlier file with the same examples is kept.
+    """
 
     version: Version
     examples: ExampleSet
     is_new: bool
+    sent: Contents | None = None
 
 
 def register_dataset(reference: str, chunks: Iterable[bytes], *, actor: Actor, alias: str = "", format: str = "",
@@ -66,7 +70,7 @@ def keep_version(reference: str, contents: Contents, *, actor: Actor, alias: str
         examples = keep_examples(contents, actor)
         new = _new_version(reference, contents, lineage or {}, description)
         version, is_new = register_version(Artifact.Kind.DATASET, reference, new, actor=actor, alias=alias)
-    return Registered(version, examples, is_new)
+    return Registered(version, examples, is_new, contents)
 
 
 def keep_examples(contents: Contents, actor: Actor) -> ExampleSet:

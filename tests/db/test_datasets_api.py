@@ -270,7 +270,7 @@ def test_a_file_too_large_is_refused_before_a_byte_is_sent(file, capsys, monkeyp
     monkeypatch.setenv("OPTIMIZE_TRAINER_DATASETS_MAX_BYTES", "10")
     monkeypatch.setattr("optimize_site.kernel.client.Client.send_file", None)
     assert command(Registry, "datasets", "register", "support/train", "-f", file) == 3
-    assert "larger than 10 bytes" in capsys.readouterr().err
+    assert "larger than this box takes, 10 bytes at most, and one of its lines is longer" in capsys.readouterr().err
 
 
 @pytest.mark.requirement("R020")
@@ -303,3 +303,12 @@ def test_lineage_is_read_from_a_file(file, tmp_path, capsys):
     (tmp_path / "lineage.json").write_text("[1]")
     assert command(Registry, "datasets", "register", "support/train", "-f", file, "--lineage",
                    tmp_path / "lineage.json") == 2
+
+
+def test_what_is_noticed_about_a_file_is_said_of_it_though_its_examples_were_registered_before(api):
+    written_otherwise = b"\n" + BODY.replace(b"\n", b"\r\n")
+    replies = [api("post", f"{ROUTE}/support/train/versions", data).json() for data in (BODY, written_otherwise)]
+    assert replies[0]["contentHash"] == replies[1]["contentHash"]
+    assert [reply["blankLines"] for reply in replies] == [0, 1]
+    codes = [{finding["code"] for finding in reply["findings"]} for reply in replies]
+    assert {"blank_lines", "carriage_returns"} <= codes[1] - codes[0]
