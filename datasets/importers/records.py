@@ -9,6 +9,8 @@ from datasets.strict_json import LineRefused, parse_text
 from optimize_site.kernel.errors import Problem
 
 Row = dict[str, Any]
+OWN = frozenset({"messages", "tools", "functions", "prompt", "chosen", "rejected"})
+"""Names that a row gives its own meaning, so that no column is kept under them."""
 
 
 class RecordRefused(ValueError):
@@ -37,7 +39,7 @@ class Record:
         for name in self.fields:
             if name not in used and name not in self.keep and self.fields[name] is not None:
                 self.report.drop(name, self.place)
-        return {name: self.fields[name] for name in self.fields if name in self.keep and name not in used}
+        return {name: self.fields[name] for name in self.fields if name in self.keep and name not in OWN}
 
 
 Convert = Callable[[Record], Row]

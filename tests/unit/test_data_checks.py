@@ -37,7 +37,7 @@ def test_images_need_an_image_text_base_model():
     assert problems(facts=facts_of({"num_images": 3}, **vision())) == {}
 
 
-@pytest.mark.requirement("R319", "R320")
+@pytest.mark.requirement("R318", "R319", "R320")
 def test_tools_in_any_dataset_of_a_run_over_images_are_refused_where_they_were_counted():
     both = facts_of({"num_images": 3}, {"num_tool_rows": 2}, **vision())
     problem = only_problem(facts=both)

@@ -1,0 +1,258 @@
+"""Data of other tools as rows: what becomes of each kind of record, and the report of what changed."""
+
+import csv
+import json
+
+import pytest
+
+from datasets.errors import ImportRefused, SourceUnreadable
+from datasets.importers.convert import KINDS, detect_kind, import_file
+from datasets.importers.sources import read_records
+from datasets.management.commands.datasets import Command
+from datasets.pairs import read_pair
+from datasets.rows import read_row
+
+USER, HELPER = {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
+OTHER = {"role": "assistant", "content": "c"}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
+
+
+def imported(tmp_path, text, name="records.jsonl", **options):
+    """The rows of a file, and the report."""
+    source = tmp_path / name
+    source.write_text(text)
+    return rows_of(source, tmp_path, **options)
+
+
+def rows_of(source, tmp_path, **options):
+    out = tmp_path / "rows.jsonl"
+    report = import_file(source, out, **options)
+    read = read_pair if report.format.startswith("preference") else read_row
+    return [read(line.encode()) for line in out.read_text().splitlines()], report
+
+
+def codes(noted):
+    return {code: seen.count for code, seen in noted.items()}
+
+
+CALLED = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
+CASES = {
+    "openai-chat": ({"messages": [{"role": "developer", "content": "s"}, USER, CALLED,
+                                  {"role": "function", "name": "f", "content": "1"}, HELPER | {"weight": 1}],
+                     "functions": [{"name": "f", "parameters": {}}], "parallel_tool_calls": False},
+                    {"messages": [{"role": "system", "content": "s"}, USER, {
+                        "role": "assistant", "content": None, "tool_calls": [
+                            {"id": "call_2", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+                        {"role": "tool", "name": "f", "content": "1", "tool_call_id": "call_2"}, HELPER],
+                     "tools": [TOOL]},
+                    {"developer_role", "function_call", "function_role", "functions"},
+                    {"messages.weight", "parallel_tool_calls"}),
+    "openai-dpo": ({"input": {"messages": [USER], "tools": [TOOL], "parallel_tool_calls": True},
+                    "preferred_output": [HELPER], "non_preferred_output": [OTHER]},
+                   {"prompt": [USER], "tools": [TOOL], "chosen": HELPER, "rejected": OTHER}, set(),
+                   {"input.parallel_tool_calls"}),
+    "openai-rft": ({"messages": [USER], "reference_answer": {"x": "é"}, "level": 3},
+                   {"messages": [USER, {"role": "assistant", "content": '{"x": "é"}'}], "level": 3},
+                   {"answer_added"}, set()),
+    "sharegpt": ({"id": "7", "system": "s", "tools": json.dumps([{"name": "f", "parameters": {}}]), "conversations": [
+        {"from": "human", "value": "a"}, {"from": "function_call", "value": '{"name": "f", "arguments": {"x": 1}}'},
+        {"from": "observation", "value": "1"}, {"from": "gpt", "value": "b"}]},
+                 {"messages": [{"role": "system", "content": "s"}, USER, {
+                     "role": "assistant", "content": "", "tool_calls": [
+                         {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": {"x": 1}}}]},
+                     {"role": "tool", "tool_call_id": "call_1", "content": "1"}, HELPER], "tools": [TOOL]},
+                 {"roles", "system_column", "tools_text", "tool_ids"}, {"id"}),
+    "alpaca": ({"instruction": "a", "input": "x", "output": "b", "history": [["h", "i"]]},
+               {"messages": [{"role": "user", "content": "h"}, {"role": "assistant", "content": "i"},
+                             {"role": "user", "content": "a\n\nx"}, HELPER]}, {"text_prompt"}, set()),
+    "preference": ({"chosen": [USER, HELPER], "rejected": [USER, OTHER], "score": 3},
+                   {"prompt": [USER], "chosen": HELPER, "rejected": OTHER}, {"prompt_split"}, {"score"}),
+    "table": ({"question": "a", "Answer": "b", "n": 1}, {"messages": [USER, HELPER]}, {"text_prompt"}, {"n"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_record_of_each_kind_becomes_a_row_and_the_report_says_how(tmp_path, kind):
+    record, row, changed, dropped = CASES[kind]
+    assert detect_kind(record, {}) == kind
+    rows, report = imported(tmp_path, json.dumps(record))
+    assert (rows, report.kind, report.written) == ([row], kind, 1)
+    assert (set(report.changed), set(report.dropped)) == (changed, dropped)
+
+
+def test_texts_become_the_messages_of_a_pair(tmp_path):
+    rows, report = imported(tmp_path, json.dumps({"prompt": "a", "chosen": "b", "rejected": "c", "tools": " "}))
+    assert rows == [{"prompt": [USER], "chosen": HELPER, "rejected": OTHER}]
+    assert codes(report.changed) == {"text_prompt": 3, "blank_tools": 1}
+
+
+@pytest.mark.parametrize(("record", "code", "place"), [
+    ({"messages": [USER]}, "answer_missing", "record 2: messages[0].role"),
+    ({"messages": [USER, HELPER | {"content": "x\0"}]}, "nul_character", "record 2: messages[1].content"),
+    ({"messages": 7}, "messages_missing", "record 2: messages"), ({}, "messages_missing", "record 2: messages"),
+])
+def test_a_record_that_gives_no_row_is_named_and_nothing_is_written(tmp_path, record, code, place):
+    good = {"messages": [USER, HELPER]}
+    with pytest.raises(ImportRefused) as refused:
+        imported(tmp_path, "\n".join(map(json.dumps, (good, record, good))))
+    assert [(problem.path, problem.code) for problem in refused.value.problems] == [(place, code)]
+    assert [path.name for path in tmp_path.iterdir()] == ["records.jsonl"]
+
+
+def test_refused_records_are_left_out_only_when_that_is_asked_for(tmp_path):
+    text = json.dumps({"messages": [USER, HELPER]}) + "\n{broken\n[1]\n"
+    rows, report = imported(tmp_path, text, kind="openai-chat", skip_refused=True)
+    assert (len(rows), report.records, report.refused) == (1, 3, 2)
+    assert [problem.code for problem in report.problems] == ["not_json", "not_an_object"]
+    with pytest.raises(ImportRefused, match="No record"):
+        imported(tmp_path, "{broken", kind="openai-chat", skip_refused=True)
+
+
+@pytest.mark.parametrize(("record", "kind", "code"), [
+    ({"preferred_output": []}, "openai-dpo", "prompt_missing"),
+    ({"input": {"messages": [USER]}, "preferred_output": [HELPER, HELPER]}, "openai-dpo", "several_messages"),
+    ({"messages": [USER]}, "openai-rft", "answer_missing"), ({"conversations": 1}, "sharegpt", "messages_missing"),
+    ({"conversations": [{"from": "moderator", "value": "a"}]}, "sharegpt", "role_unknown"),
+    ({"conversations": [{"from": "human"}]}, "sharegpt", "content_missing"),
+    ({"conversations": [{"from": "function_call", "value": "f()"}]}, "sharegpt", "not_json"),
+    ({"conversations": [{"from": "function_call", "value": "[]"}]}, "sharegpt", "tool_call_invalid"),
+    ({"instruction": 7, "output": "b"}, "alpaca", "content_invalid"),
+    ({"instruction": "a", "output": "b", "history": "h"}, "alpaca", "history_invalid"),
+    ({"chosen": [USER, HELPER, HELPER], "rejected": [OTHER]}, "preference", "several_messages"),
+    ({"prompt": "a", "chosen": "", "rejected": "b"}, "preference", "pair_incomplete"),
+    ({"x": "a"}, "table", "no_mapping"),
+])
+def test_what_a_kind_cannot_read_is_refused_in_its_words(tmp_path, record, kind, code):
+    with pytest.raises(ImportRefused) as refused:
+        imported(tmp_path, json.dumps(record), kind=kind)
+    assert refused.value.problems[0].code == code
+
+
+def test_records_of_no_known_kind_are_told_how_to_name_their_columns(tmp_path):
+    with pytest.raises(ImportRefused) as refused:
+        imported(tmp_path, '{"x": 1}')
+    assert "--map" in refused.value.hint
+
+
+# Sources
+
+
+ALPACA = [{"instruction": "a", "output": "b"}, {"instruction": "é\n", "output": "c"}]
+
+
+@pytest.mark.parametrize("text", [
+    json.dumps(ALPACA), json.dumps(ALPACA, indent=2), "".join(json.dumps(row, indent=1) + "\n" for row in ALPACA),
+    "\ufeff" + "\r\n".join(map(json.dumps, ALPACA)), json.dumps(ALPACA, ensure_ascii=False) + "\n"])
+@pytest.mark.parametrize("chunk", [3, 1 << 20])
+def test_json_is_read_however_it_is_laid_out(tmp_path, monkeypatch, text, chunk):
+    monkeypatch.setattr("datasets.importers.sources.CHUNK", chunk)
+    rows, _ = imported(tmp_path, text, "records.json")
+    assert [row["messages"][0]["content"] for row in rows] == ["a", "é\n"]
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ('[{"a": 1}, {"b" 2}]', "no JSON"), ("[", "no record"), ("", "no record")])
+def test_json_that_breaks_off_is_refused(tmp_path, text, reason):
+    with pytest.raises(SourceUnreadable, match=reason):
+        imported(tmp_path, text, "records.json")
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("a.csv", ";"), ("a.tsv", "\t")])
+def test_a_table_is_read_with_its_delimiter_quotes_and_line_breaks(tmp_path, name, delimiter):
+    with (tmp_path / name).open("w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file, delimiter=delimiter).writerows([["title", "body", "queue"], ["a", 'b "x"\nc', "1"]])
+    rows, report = rows_of(tmp_path / name, tmp_path, keep=["title"],
+                           mapping={"user": "{title}: {body}", "assistant": "queue", "system": "queue"})
+    assert [message["content"] for message in rows[0]["messages"]] == ["1", 'a: b "x"\nc', "1"]
+    assert rows[0]["title"] == "a" and not report.dropped
+
+
+def test_a_table_of_pairs_and_of_messages(tmp_path):
+    text = json.dumps({"q": "a", "good": "b", "bad": "c", "t": json.dumps([TOOL])})
+    rows, report = imported(tmp_path, text, mapping={"prompt": "q", "chosen": "good", "rejected": "bad", "tools": "t"})
+    assert rows == [{"prompt": [USER], "chosen": HELPER, "rejected": OTHER, "tools": [TOOL]}]
+    assert report.format == "preference-jsonl-v1"
+    rows, _ = imported(tmp_path, json.dumps({"m": json.dumps([USER, HELPER])}), mapping={"messages": "m"})
+    assert rows == [{"messages": [USER, HELPER]}]
+    with pytest.raises(ImportRefused) as refused:
+        imported(tmp_path, text, mapping={"prompt": "q", "chosen": "good"})
+    assert "rejected" in refused.value.problems[0].message
+    with pytest.raises(ImportRefused) as refused:
+        imported(tmp_path, text, mapping={"user": "question", "assistant": "good"})
+    assert refused.value.problems[0].code == "column_missing"
+
+
+def test_a_record_with_other_columns_than_its_header_is_refused(tmp_path):
+    with pytest.raises(ImportRefused) as refused:
+        imported(tmp_path, "user,assistant\na,b,c\na\na,b\n", "a.csv")
+    assert [problem.path for problem in refused.value.problems] == ["record 1", "record 2"]
+    with pytest.raises(SourceUnreadable):
+        imported(tmp_path, 'user,assistant\n"a', "a.csv")
+
+
+@pytest.mark.requirement("R321")
+def test_fields_that_a_table_of_structs_fills_in_are_taken_out_again(tmp_path):
+    import pyarrow
+    from pyarrow import ipc, parquet
+
+    calls = [{"id": "c", "function": {"name": "f", "arguments": {"city": "Lyon"}}},
+             {"id": "c", "function": {"name": "g", "arguments": {"day": 3}}}]
+    table = pyarrow.Table.from_pylist([
+        {"messages": [USER, {"role": "assistant", "content": None, "tool_calls": [call]}]} for call in calls])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with ipc.new_stream(tmp_path / "a.arrow", table.schema) as stream:
+        stream.write_table(table)
+    with ipc.new_file(tmp_path / "file.arrow", table.schema) as file:
+        file.write_table(table)
+    for name in ("a.parquet", "a.arrow", "file.arrow"):
+        rows, report = rows_of(tmp_path / name, tmp_path)
+        assert [row["messages"][1]["tool_calls"][0]["function"]["arguments"] for row in rows] == [
+            {"city": "Lyon"}, {"day": 3}]
+        assert codes(report.changed) == {"null_fields": 2}
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    (tmp_path / "a.arrow").write_bytes(b"no arrow")
+    for name in ("a.parquet", "a.arrow"):
+        with pytest.raises(SourceUnreadable):
+            rows_of(tmp_path / name, tmp_path)
+
+
+def test_a_dataset_folder_is_read_split_by_split(tmp_path):
+    data = tmp_path / "set" / "data"
+    data.mkdir(parents=True)
+    for name, number in (("train-00000-of-00002", 1), ("train-00001-of-00002", 2), ("test-00000-of-00001", 3)):
+        (data / f"{name}.jsonl").write_text(json.dumps({"prompt": str(number), "completion": "b"}))
+    (tmp_path / "set" / "dataset_infos.json").write_text("{}")
+    rows, _ = rows_of(tmp_path / "set", tmp_path, split="train")
+    assert [row["messages"][0]["content"] for row in rows] == ["1", "2"]
+    assert [found.place for found in read_records(tmp_path / "set", "train")] == [1, 2]
+    for options in ({}, {"split": "dev"}):
+        with pytest.raises(SourceUnreadable) as refused:
+            rows_of(tmp_path / "set", tmp_path, **options)
+        assert "test, train" in refused.value.detail
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceUnreadable, match="no data file"):
+        rows_of(tmp_path / "empty", tmp_path)
+
+
+# The command
+
+
+def test_the_command_writes_the_rows_and_reports(tmp_path, capsys):
+    source, out = tmp_path / "a.csv", tmp_path / "rows.jsonl"
+    source.write_text("q,a\nwhere,there\n")
+    argv = ["import", str(source), "--out", str(out), "--map", "user=q", "--map", "assistant=a"]
+    assert Command().run([*argv, "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], told["written"], told["refused"], told["out"]) == ("table", 1, 0, str(out))
+    assert Command().run(argv) == 2 and "--force" in capsys.readouterr().err
+    assert Command().run([*argv, "--force"]) == 0 and "Texts became messages" in capsys.readouterr().out
+    assert Command().run(["validate", str(out)]) == 0
+
+
+@pytest.mark.parametrize(("stated", "status"), [("user", 2), ("user=", 2), ("queue=a", 2), ("user=x", 3)])
+def test_a_mapping_that_says_nothing_is_refused(tmp_path, capsys, stated, status):
+    source = tmp_path / "a.csv"
+    source.write_text("q,a\nwhere,there\n")
+    assert Command().run(["import", str(source), "--out", str(tmp_path / "o"), "--map", stated,
+                          "--map", "assistant=a"]) == status
+    assert Command().run(["import", str(tmp_path / "none"), "--out", str(tmp_path / "o")]) == 2
