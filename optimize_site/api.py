@@ -32,7 +32,6 @@ ROUTERS = (
     ("/training/projects", "registry.workloads_api"),
     ("/training/projects", "evaluations.workloads_api"),
     ("/training/runs", "runs.preview_api"),
-    ("/training/runs", "runs.preview_api"),
     ("/training/runs", "runs.api"),
     ("/training/snapshots", "runs.snapshots_api"),
     ("/training/datasets/analyses", "runs.analyses_api"),
@@ -46,6 +45,7 @@ ROUTERS = (
     ("/registry/models", "registry.models_api"),
     ("/registry/bundles", "registry.bundles_api"),
     ("/bundles", "registry.pushed_bundles_api"),
+    ("/trained-models", "evaluations.trained_models_api"),
     ("/datasets", "datasets.named_api"),
 )
 

@@ -41,7 +41,7 @@ class BundleVerbs(NounCommand):
     def list_bundle_versions(self, reference: str, limit: int, offset: int) -> None:
         """List a bundle's versions, newest first."""
         found = self.client.get(f"{ROUTES}/{parse_artifact(reference)}/versions", limit=limit, offset=offset)
-        self.show(found, text=lambda document: self._versions(document["versions"]))
+        self.show(found, text=lambda document: self._bundle_versions(document["versions"]))
 
     @verb("bundles get", BUNDLE)
     def get_bundle(self, reference: str) -> None:
@@ -57,7 +57,7 @@ class BundleVerbs(NounCommand):
         stated = read_lineage(lineage)
         done = send_archive(self, file, f"{route}/held", f"{route}/versions",
                             {"alias": alias, "description": description, "lineage": stated})
-        self.show(done, text=lambda document: self._registered(document, document["reference"]))
+        self.show(done, text=lambda document: self._registered_bundle(document, document["reference"]))
 
     @verb("bundles download", BUNDLE, arg("-f", "--file", default="-", metavar="FILE", help="- is standard output"))
     def download_bundle(self, reference: str, file: str) -> None:
@@ -77,7 +77,7 @@ class BundleVerbs(NounCommand):
         done = self.client.post(f"{address_of_version(ROUTES, reference)}/annotate", {"description": description})
         self.show(done, text=self._bundle)
 
-    def _versions(self, versions: list[dict[str, Any]]) -> None:
+    def _bundle_versions(self, versions: list[dict[str, Any]]) -> None:
         self.table(["VERSION", "HASH", "SIZE", "ALIASES", "REGISTERED", "BY"],
                    [[row["reference"], row["hash"][:12], f"{row['sizeBytes']:,}", ", ".join(row["aliases"]),
                      row["createdAt"][:16].replace("T", " "), row["createdBy"]] for row in versions], right=["SIZE"])
@@ -86,7 +86,7 @@ class BundleVerbs(NounCommand):
         if "versions" in found and isinstance(found["versions"], list):
             aliases = ", ".join(f"{name} → {version}" for name, version in found["aliases"].items())
             self.facts([("Aliases", aliases or "none")], title=marked(found["reference"], found))
-            self._versions(found["versions"])
+            self._bundle_versions(found["versions"])
             return
         self.facts([("Hash", found["hash"]), ("Digest", found["digest"]), ("Size", f"{found['sizeBytes']:,} bytes"),
                     ("Aliases", ", ".join(found["aliases"]) or None), ("Description", found["description"] or None),
@@ -94,7 +94,7 @@ class BundleVerbs(NounCommand):
                    title=marked(found["reference"], found))
         self.table(["FILE", "BYTES"], [[item["path"], item["bytes"]] for item in found["files"]], right=["BYTES"])
 
-    def _registered(self, document: dict[str, Any], printed: str) -> None:
+    def _registered_bundle(self, document: dict[str, Any], printed: str) -> None:
         print(printed)
         self.say(f"{len(document['files'])} files, {document['sizeBytes']:,} bytes"
                  + ("." if document["isNew"] else "; these bytes were registered before."))

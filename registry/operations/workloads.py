@@ -134,7 +134,7 @@ def archive_workload(workload: Workload, *, actor: Actor) -> Workload:
     WorkInProgress, naming each unfinished piece of work.
     """
     actor.require("operator")
-    # Whoever adds work writes a row that refers to this one, and so waits for this lock; then `check_takes_work` sees.
+    # Whoever adds work asks `check_takes_work`, which waits for this lock.
     locked = Workload.objects.select_for_update().get(pk=workload.pk)
     if locked.archived_at is not None:
         return locked
@@ -175,10 +175,12 @@ def refuse_archived_owner(namespace: str) -> None:
 
 
 def check_takes_work(workload_id: str) -> None:
-    """`refuse_archived_workload` as the database has it now. Call it after the new work's row is written, in the same
-    transaction: an archiving that came first is seen then, and one that comes later sees the row.
+    """`refuse_archived_workload` as the database has it now, and until the caller's transaction ends.
+
+    Call it in the transaction that writes the new work's row: an archiving that came first is seen, and one that comes
+    later waits and sees the row.
     """
-    refuse_archived_workload(Workload.objects.get(pk=workload_id))
+    refuse_archived_workload(Workload.objects.select_for_update(no_key=True).get(pk=workload_id))
 
 
 def _change(workload: Workload, what: str, actor: Actor, columns: dict[str, Any], **data: Any) -> Workload:

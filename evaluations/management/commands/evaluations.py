@@ -112,8 +112,9 @@ class Command(NounCommand):
 
     def _table(self, document: dict[str, Any]) -> None:
         self.table(["ID", "PHASE", "MODEL", "WORKLOAD", "DATASET", "SCORE", "ROWS", "UNSCORED", "CREATED"],
-                   [[row["evaluationId"][:SHOWN], row["phase"], row["model"], marked(row["workload"], row), row["dataset"],
-                     _score(row), f"{row['answered']}/{row['rows']}", row["unscored"], row["createdAt"][:16]]
+                   [[row["evaluationId"][:SHOWN], row["phase"], row["model"], marked(row["workload"], row),
+                     row["dataset"], _score(row), f"{row['answered']}/{row['rows']}", row["unscored"],
+                     row["createdAt"][:16]]
                     for row in document["evaluations"]], right=["SCORE", "ROWS", "UNSCORED"])
 
     def _record(self, found: dict[str, Any]) -> None:
