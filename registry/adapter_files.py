@@ -134,9 +134,11 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _tensor(name: str, entry: Any, start: int) -> Tensor:
-    shape, dtype, places = ((entry.get("shape"), entry.get("dtype"), entry.get("data_offsets"))
-                            if isinstance(entry, dict) else (None, None, None))
-    if dtype not in WIDTHS or not _are_sizes(shape) or not _are_sizes(places) or len(places) != 2:
+    found: dict[str, Any] = entry if isinstance(entry, dict) else {}
+    shape: Any = found.get("shape")
+    dtype: Any = found.get("dtype")
+    places: Any = found.get("data_offsets")
+    if dtype not in WIDTHS or not _are_sizes(shape) or not _are_sizes(places, 2):
         raise AdapterRefused(f"The tensor {_short(name)} has no proper dtype, shape and data_offsets.")
     count = WIDTHS[dtype]
     for side in shape:
@@ -147,8 +149,8 @@ def _tensor(name: str, entry: Any, start: int) -> Tensor:
     return Tensor(dtype, tuple(shape), start + places[0], start + places[1])
 
 
-def _are_sizes(value: Any) -> bool:
-    return isinstance(value, list) and len(value) <= 8 and all(
+def _are_sizes(value: Any, count: int | None = None) -> bool:
+    return isinstance(value, list) and len(value) <= 8 and count in (None, len(value)) and all(
         isinstance(item, int) and not isinstance(item, bool) and 0 <= item < 1 << 48 for item in value)
 
 

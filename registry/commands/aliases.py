@@ -12,8 +12,8 @@ VERSION = arg("--version", required=True, metavar="vN")
 NOTE = arg("--note", default="", help="why, where the alias is the champion of a workload")
 
 
-def alias_verbs(noun: str) -> Any:
-    """A class with a noun's three verbs of aliases, to be mixed into the `registry` command."""
+def add_alias_verbs(command: type[NounCommand], noun: str) -> None:
+    """Give the `registry` command a noun's three verbs of aliases."""
     routes = f"/v1/registry/{noun}"
 
     def set_alias(self: NounCommand, reference: str, version: str, note: str) -> None:
@@ -30,10 +30,9 @@ def alias_verbs(noun: str) -> Any:
         self.client.delete(address(routes, reference))
         self.show({"reference": reference, "removed": True}, text=lambda _: print(f"Removed {reference}."))
 
-    return type(f"{noun.capitalize()}Aliases", (NounCommand,), {
-        f"set_{noun}_alias": verb(f"{noun} alias set", ALIAS, VERSION, NOTE)(set_alias),
-        f"get_{noun}_alias": verb(f"{noun} alias get", ALIAS)(get_alias),
-        f"remove_{noun}_alias": verb(f"{noun} alias rm", ALIAS)(remove_alias)})
+    setattr(command, f"set_{noun}_alias", verb(f"{noun} alias set", ALIAS, VERSION, NOTE)(set_alias))
+    setattr(command, f"get_{noun}_alias", verb(f"{noun} alias get", ALIAS)(get_alias))
+    setattr(command, f"remove_{noun}_alias", verb(f"{noun} alias rm", ALIAS)(remove_alias))
 
 
 def address(routes: str, reference: str) -> str:
