@@ -314,6 +314,9 @@ def _data_fit(fit: Mapping[str, Any] | None) -> str | None:
         return None
     parts = [f"{fit['rows']:,} rows", f"longest {fit['longest']:,} tokens",
              f"{fit['trainedTokens']:,} of {fit['totalTokens']:,} tokens trained"]
+    if fit.get("trimmed"):
+        turns = f" ({fit['turnsRemoved']:,} turns removed)" if fit.get("turnsRemoved") else ""
+        parts.insert(1, f"{fit['trimmed']:,} trimmed{turns}")
     if fit["tooLong"] > 0:
         parts.insert(1, f"{fit['tooLong']:,} left out as too long")
     if fit["paddingShare"]:

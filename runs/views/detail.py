@@ -93,7 +93,8 @@ def _data_tab(run: Run) -> dict[str, Any]:
 
 
 def _fit_rows(fit: dict[str, Any]) -> list[tuple[str, str]]:
-    words = {"rows": "Rows", "tooLong": "Too long, left out", "trimmed": "Trimmed", "longest": "Longest row, tokens",
+    words = {"rows": "Rows", "tooLong": "Too long, left out", "trimmed": "Trimmed",
+             "turnsRemoved": "Turns removed", "longest": "Longest row, tokens",
              "totalTokens": "Tokens", "trainedTokens": "Trained tokens"}
     rows = [(label, f"{fit[key]:,}") for key, label in words.items() if isinstance(fit.get(key), int)]
     if fit.get("paddingShare") is not None:

@@ -9,21 +9,17 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from datasets.queries import list_datasets
-from datasets.row_pages import read_page
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.ids import new_id
 from optimize_site.kernel.refusals import go
 from registry.base_model_queries import list_base_models
-from registry.models import Version
 from registry.workload_queries import list_workloads
 from runs import forms, queries
 from runs.operations import check_run, submit_run
 from runs.pages import estimate_rows, settings_rows
 from runs.text import leak_words, leaks_anything
-
-PREVIEW_ROWS, PREVIEW_CHARACTERS = 2, 8192
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -46,13 +42,13 @@ def new(request: HtmxRequest) -> HttpResponse:
 def check(request: HtmxRequest) -> HttpResponse:
     """The dry run of what the form holds now: the resolved plan, and every problem beside its field."""
     try:
-        plan = check_run(_document(request), actor=actor_of(request))
+        plan = check_run(posted_document(request), actor=actor_of(request))
     except OperationError as error:
         return render(request, "runs/_plan.html", {"error": error})
     beside, general = _placed(plan["problems"], request.POST.get("mode") == "descriptor")
     settings = settings_rows(plan["resolved"]["config"], plan["resolved"]["execution"], plan["stated"])
     return render(request, "runs/_plan.html", {
-        "plan": plan, "beside": beside, "general": general, "settings": settings, "preview": _preview(plan),
+        "plan": plan, "beside": beside, "general": general, "settings": settings,
         "estimates": estimate_rows(plan["estimates"]), "leaks": _leaks(plan),
         "num_wrong": sum(problem["code"] != "required" for problem in plan["problems"]), "submission_id": new_id()})
 
@@ -65,12 +61,13 @@ def _leaks(plan: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
 
 def _submission(request: HtmxRequest) -> Any:
     """The document, with the plan's own submission ID where it states none: a second click reaches the first run."""
-    document, token = _document(request), request.POST.get("submissionId", "")
+    document, token = posted_document(request), request.POST.get("submissionId", "")
     return {**document, "submissionId": token} if token and isinstance(document, dict) and not document.get(
         "submissionId") else document
 
 
-def _document(request: HtmxRequest) -> Any:
+def posted_document(request: HtmxRequest) -> Any:
+    """The descriptor that the form holds, guided or pasted. Raises InvalidInput."""
     if request.POST.get("mode") == "descriptor":
         return forms.read_document(request.POST.get("text", ""))
     return forms.document_of(request.POST.dict())
@@ -85,24 +82,6 @@ def _placed(problems: list[dict[str, str]], is_text: bool) -> tuple[list[tuple[s
         key = known.get(problem["path"])
         (beside[key] if key else general).append(problem)
     return list(beside.items()), general
-
-
-def _preview(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """The first rows of the training data, each message with whether its tokens are trained."""
-    reference = plan["references"].get("dataset") or {}
-    version = Version.objects.filter(pk=reference.get("versionId", "")).first()
-    if version is None:
-        return []
-    turns = (plan["resolved"]["config"].get("loss") or {}).get("assistantTurns", "last")
-    rows = read_page(version, limit=PREVIEW_ROWS, room=PREVIEW_CHARACTERS)["rows"]
-    return [_marked(row, turns) for row in rows if "messages" in row]
-
-
-def _marked(row: dict[str, Any], turns: str) -> dict[str, Any]:
-    last = len(row["messages"]) - 1
-    said = [message | {"is_trained": message["role"] == "assistant" and (turns == "all" or index == last)}
-            for index, message in enumerate(row["messages"])]
-    return row | {"messages": said}
 
 
 def _form(request: HtmxRequest) -> dict[str, Any]:

@@ -163,6 +163,19 @@ def test_rows_that_were_left_out_show_on_the_data_fit_line(run):
     assert "left out" not in dict(result_rows(render.run_document(run)))["Data fit"]
 
 
+@pytest.mark.requirement("R100", "R103", "R368")
+def test_trimmed_rows_and_removed_turns_show_on_the_data_fit_line_when_there_are_some(run):
+    from runs.text import result_rows
+
+    fit = {"type": "data_fit", "rows": 15, "tooLong": 0, "trainedTokens": 5, "totalTokens": 50, "paddingShare": 0.0,
+           "longest": 9, "trimmed": 3, "turnsRemoved": 7}
+    run = say(run, claim(run), STARTED, fit)
+    assert "3 trimmed (7 turns removed)" in dict(result_rows(render.run_document(run)))["Data fit"]
+    assert "targetsCut" not in str(render.run_document(run))
+    run = say(run, Attempt.objects.get(), fit | {"trimmed": 0, "turnsRemoved": 0})
+    assert "trimmed" not in dict(result_rows(render.run_document(run)))["Data fit"]
+
+
 @pytest.mark.requirement("R176")
 def test_the_time_left_follows_from_the_last_steps_pace(run):
     attempt = claim(run)
