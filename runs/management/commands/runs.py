@@ -30,7 +30,6 @@ from runs.errors import RunRefused
 from runs.lengths_text import lengths_rows
 from runs.phases import title
 from runs.preview_text import preview_lines
-from runs.preview_text import preview_lines
 
 ROUTE = "/v1/training/runs"
 OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CANCELLED}
@@ -82,18 +81,6 @@ class Command(NounCommand):
         found = self.client.get(f"{address(run)}/preview", rows=rows) if run else self.client.post(
             f"{ROUTE}/preview", read_document(file), rows=rows)
         self.show(found, text=lambda shown: print(plain("\n".join(preview_lines(shown, with_tokens=tokens)))))
-
-    @verb("preview", arg("run", nargs="?", default="", metavar="RUN", help="ID, or the beginning of one"),
-          arg("-f", "--file", default="", metavar="FILE", help="a descriptor instead: JSON or YAML; - is standard input"),
-          arg("--rows", type=int, default=3, metavar="N", help="how many, 20 at most"),
-          arg("--tokens", action="store_true", help="each token on a line of its own, with its ID"))
-    def preview(self, run: str, file: str, rows: int, tokens: bool) -> None:
-        """Show the first rows as tokens, those that would be trained marked."""
-        if bool(run) == bool(file):
-            raise InvalidInput("A preview is of a run or of a descriptor: give RUN or -f FILE.")
-        found = self.client.get(f"{address(run)}/preview", rows=rows) if run else self.client.post(
-            f"{ROUTE}/preview", read_document(file), rows=rows)
-        self.show(found, text=lambda shown: _print_lines(preview_lines(shown, with_tokens=tokens)))
 
     @verb("get", RUN, arg("--settings", action="store_true", help="configuration and execution, stated values marked"))
     def get(self, run: str, settings: bool) -> None:
