@@ -30,7 +30,8 @@ OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "zstd_file", "The file is compressed with zstd.", "Unpack it first: `unzstd FILE.zst`."),
     (b"BZh", "bzip2_file", "The file is compressed with bzip2.", "Unpack it first: `bunzip2 FILE.bz2`."),
     (b"PK\x03\x04", "zip_file", "The file is a ZIP archive.", "Unpack it and register the JSONL file inside."),
-    (b"PAR1", "parquet_file", "The file is Parquet.", "Export it as JSON lines, one object a row."),
+    (b"PAR1", "parquet_file", "The file is Parquet.",
+     "Turn it into rows: `./optimize datasets import FILE --out ROWS.jsonl`."),
     (b"\xff\xfe", "utf16_file", "The file is UTF-16.", "Convert it: `iconv -f UTF-16 -t UTF-8 FILE > NEW`."),
     (b"\xfe\xff", "utf16_file", "The file is UTF-16.", "Convert it: `iconv -f UTF-16 -t UTF-8 FILE > NEW`."),
 )
