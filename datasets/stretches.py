@@ -189,10 +189,10 @@ def refuse_other_form(row: bytes) -> None:
     """Whole-file forms that people send in place of lines, told by the first row. Raises DatasetInvalid."""
     if row.startswith(b"["):
         raise file_refused("json_array", "The file is one JSON array; a dataset has one object a line.",
-                           "Turn it into lines: `./optimize datasets import FILE --out ROWS.jsonl`, or `jq -c '.[]' FILE`.")
+                           "Turn it into lines: `./optimize datasets import FILE --out ROWS.jsonl` or `jq -c '.[]'`.")
     if row == b"{":
         raise file_refused("pretty_printed", "The objects are spread over several lines; each stands on one.",
-                           "Put each on one line: `./optimize datasets import FILE --out ROWS.jsonl`, or `jq -c . FILE`.")
+                           "Put each on one line: `./optimize datasets import FILE --out ROWS.jsonl` or `jq -c .`.")
 
 
 def file_refused(code: str, sentence: str, advice: str) -> DatasetInvalid:
