@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -40,8 +40,9 @@ class Helper:
         self._process.kill()
         self._thread.shutdown()
         for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+            with suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
         self._process.wait()
 
     def _ask(self, region: Region) -> Stretch:
@@ -84,11 +85,15 @@ class Crew:
         return idle
 
 
+def helpers_wanted() -> int:
+    """A helper for each core but the asker's own."""
+    return min(len(os.sched_getaffinity(0)) - 1, MOST_HELPERS)
+
+
 @contextmanager
 def crew() -> Iterator[Crew]:
     """A crew for the cores of this machine; its processes end with the block."""
-    cores = len(os.sched_getaffinity(0))
-    it = Crew(min(cores - 1, MOST_HELPERS))
+    it = Crew(helpers_wanted())
     try:
         yield it
     finally:

@@ -136,8 +136,11 @@ def _rounded(size: int) -> int:
 def _does_not_fit(path: Path, said: str, fitting: int | None, limits: Mapping[str, Any]) -> DatasetTooLarge:
     if fitting is not None:
         return FileDoesNotFit(f"{said}. Nothing was sent.", hint=f"Pass `--shard-size {written(fitting)}`.")
-    whole = int(limits["maxShards"]) * int(limits["maxShardBytes"])
-    return DatasetTooLarge(f"{said}. {path.name} has {path.stat().st_size:,} bytes; {limits['maxShards']:,} shards of "
+    size, whole = path.stat().st_size, int(limits["maxShards"]) * int(limits["maxShardBytes"])
+    if size <= whole:
+        return DatasetTooLarge(f"{said}, and one of its lines is longer than that. Nothing was sent.",
+                               hint="Raise trainer.datasets.max-bytes in the box's settings.toml, or cut the row.")
+    return DatasetTooLarge(f"{said}. {path.name} has {size:,} bytes; {limits['maxShards']:,} shards of "
                            f"{shown(limits['maxShardBytes'])} hold {whole:,} at most. Nothing was sent.",
                            hint="Register it as several datasets.")
 

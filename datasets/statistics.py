@@ -91,7 +91,8 @@ class Values:
         self.counts, self.rows, self.is_cut = Counter(dict(state["counts"])), state["rows"], state["isCut"]
 
     def document(self) -> dict[str, Any]:
-        top = [{"value": value, "rows": rows} for value, rows in self.counts.most_common(TOP_VALUES)]
+        ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        top = [{"value": value, "rows": rows} for value, rows in ordered[:TOP_VALUES]]
         return {"rows": self.rows, "distinct": len(self.counts), "isCut": self.is_cut, "top": top}
 
 

@@ -234,7 +234,7 @@ def test_statistics_and_findings_say_what_the_rows_are():
 
 def test_text_labels_are_counted_where_answers_repeat():
     labels = register(b"\n".join([row("a", "yes"), row("b", "no"), row("c", "no"), row("d", "yes")])).examples
-    assert labels.statistics["labels"]["top"] == [{"value": "yes", "rows": 2}, {"value": "no", "rows": 2}]
+    assert labels.statistics["labels"]["top"] == [{"value": "no", "rows": 2}, {"value": "yes", "rows": 2}]
 
 
 @pytest.mark.requirement("R020", "R051")

@@ -268,7 +268,7 @@ def test_a_bad_file_is_refused_with_three(tmp_path, capsys):
 
 def test_a_file_too_large_is_refused_before_a_byte_is_sent(file, capsys, monkeypatch):
     monkeypatch.setenv("OPTIMIZE_TRAINER_DATASETS_MAX_BYTES", "10")
-    monkeypatch.setattr("optimize_site.kernel.client.Client.send_file", None)
+    monkeypatch.setattr("optimize_site.kernel.client.Client.send", None)
     assert command(Registry, "datasets", "register", "support/train", "-f", file) == 3
     assert "larger than this box takes, 10 bytes at most, and one of its lines is longer" in capsys.readouterr().err
 

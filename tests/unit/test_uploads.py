@@ -1,0 +1,219 @@
+"""Reading rows fast and by several processes gives what reading them slowly and alone gives."""
+
+import hashlib
+import json
+import os
+import signal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datasets import crew, ingest
+from datasets.cutting import cut_file
+from datasets.formats.chat import ChatExaminer
+from datasets.identity import Identity
+from datasets.lines import read_lines
+from datasets.rows import RowRefused, read_row
+from datasets.stretches import Region, examine_region, stretch_of
+
+CASES = json.loads((Path(__file__).resolve().parents[1] / "row_cases.json").read_text())
+
+
+def row(number, **more):
+    answer = json.dumps({"queue": f"q{number % 7}"})
+    return json.dumps({"messages": [{"role": "user", "content": f"question {number % 90}"},
+                                    {"role": "assistant", "content": answer}], **more}).encode()
+
+
+def slowly(lines):
+    """What the full rule makes of the same lines, one by one."""
+    examiner, bad = ChatExaminer(1000), []
+    for number, line in enumerate(lines, start=1):
+        if examiner.row(line, number):
+            bad.append(number)
+    return examiner, bad
+
+
+def fast(lines):
+    examiner = ChatExaminer(1000)
+    others = examiner.take(lines, 1)
+    bad = [place + 1 for place in others if examiner.row(lines[place], place + 1)]
+    return examiner, bad, others
+
+
+def assert_alike(lines):
+    slow, slowly_bad = slowly(lines)
+    quick, bad, _ = fast(lines)
+    assert bad == slowly_bad
+    if len(bad) < len(lines):
+        assert quick.facts() == slow.facts()
+
+
+# The shortcut --------------------------------------------------------------------------------------------------------
+
+
+def test_plain_rows_take_the_shortcut_and_count_alike():
+    lines = [row(number) for number in range(200)]
+    assert fast(lines)[2] == []
+    assert_alike(lines)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_the_shortcut_takes_no_row_that_the_rule_refuses(case):
+    lines = [case["line"].encode(errors="surrogatepass"), row(1)]
+    others = ChatExaminer(0).take(lines, 1)
+    assert others in ([], [0])
+    if not others:
+        assert read_row(lines[0])
+    assert_alike(lines)
+
+
+@pytest.mark.parametrize("line", [
+    b'{"messages": [{"role": "user", "role": "user", "content": "\\u003a"}, {"role": "assistant", "content": "a"}]}',
+    b'{"messages": [{"role": "user", "content": "a:", "content": "b"}, {"role": "assistant", "content": "a"}]}',
+    b'{"messages": [], "messages": [{"role": "user", "content": "\\u003A"}, {"role": "assistant", "content": "a"}]}',
+    b'{"messages": [{"role": "user", "ro\\u006ce": "user", "content": "a"}, {"role": "assistant", "content": "a"}]}',
+    b'{"messages": [{"role": "user", "content": "a\\u0000"}, {"role": "assistant", "content": "a"}]}',
+    b'{"messages": [{"role": "user", "content": "\\ud800"}, {"role": "assistant", "content": "a"}]}',
+    b'{"messages": [{"role": "user", "content": "\xff"}, {"role": "assistant", "content": "a"}]}',
+    b'{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": NaN}]}',
+    b'{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}]}',
+    b'{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}, '
+    b'{"role": "assistant", "content": "a"}]}',
+    b'{"messages": []}', b"[" * 100_000, b'{"messages": [{"role": "assistant", "content": "a"}]}]',
+    b'{"messages": [{"role": "assistant", "content": "a"}], ' + b", ".join(b'"k%d": 1' % key for key in range(5000)),
+])
+def test_odd_lines_never_take_the_shortcut(line):
+    with pytest.raises(RowRefused):
+        read_row(line)
+    assert fast([row(1), line, row(2)])[1:] == ([2], [1])
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from([":", "::", "\0", '"', "\\"])
+messages = st.lists(st.fixed_dictionaries(
+    {"role": st.sampled_from(["system", "user", "assistant", "tool"]), "content": texts},
+    optional={"weight": st.just(1), "tool_call_id": texts}), max_size=4)
+
+
+@st.composite
+def line(draw):
+    """A row, written with or without escapes, and perhaps with one piece of it written twice or a byte changed."""
+    text = json.dumps({"messages": draw(messages)} | ({"id": 1} if draw(st.booleans()) else {}),
+                      ensure_ascii=draw(st.booleans()))
+    if draw(st.integers(0, 3)) == 0:
+        begin, end = sorted(draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
+        text = text[:end] + text[begin:]
+    if draw(st.integers(0, 3)) == 0:
+        text = text.replace(":", "\\u003a", draw(st.integers(1, 3)))
+    data = bytearray(text.encode())
+    if data and draw(st.integers(0, 3)) == 0:
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data).replace(b"\n", b" ")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(line(), min_size=1, max_size=4))
+def test_the_shortcut_and_the_rule_agree_on_any_lines(lines):
+    assert_alike(lines)
+
+
+# Stretches and helpers -----------------------------------------------------------------------------------------------
+
+
+BODY = b"\xef\xbb\xbf" + b"\n".join([
+    row(1), b"", row(2, tools=[{"type": "function", "function": {"name": "f"}}]), b"  \r", row(1), row(3) + b"\r",
+    *(row(number) for number in range(40))]) + b"\n\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(BODY)
+    return path
+
+
+def same(found, whole):
+    return (found.content_hash, found.identity.bytes_hash(), found.facts(), found.stretch.num_lines) == (
+        whole.content_hash, whole.identity.bytes_hash(), whole.facts(), whole.stretch.num_lines)
+
+
+@pytest.mark.parametrize("size", [1, 100, 1000])
+def test_a_file_is_the_same_in_stretches_of_any_size(file, monkeypatch, size):
+    whole = ingest.examine_file(file)
+    rows = [line.data for line in read_lines([BODY]) if not line.is_blank]
+    assert whole.content_hash == hashlib.sha256(b"\n".join(rows)).hexdigest()
+    assert whole.identity.bytes_hash() == hashlib.sha256(BODY).hexdigest()
+    monkeypatch.setattr(ingest, "STRETCH_BYTES", size)
+    monkeypatch.setattr(ingest, "CHUNK", 150)
+    monkeypatch.setattr(crew, "helpers_wanted", lambda: 0)
+    assert same(ingest.examine_file(file), whole)
+
+
+def test_helpers_give_what_one_process_gives_even_where_they_are_killed(file, monkeypatch):
+    whole = ingest.examine_file(file)
+    monkeypatch.setattr(ingest, "STRETCH_BYTES", 300)
+    monkeypatch.setattr(ingest, "CHUNK", 150)
+    monkeypatch.setattr(crew, "helpers_wanted", lambda: 1)
+    asked, examine = [], crew.Helper.examine
+
+    def killed(self, region):
+        asked.append(region)
+        if len(asked) == 2:
+            os.kill(self._process.pid, signal.SIGKILL)
+        return examine(self, region)
+
+    monkeypatch.setattr(crew.Helper, "examine", killed)
+    monkeypatch.setattr(crew.Helper, "is_idle", True)
+    assert same(ingest.examine_file(file), whole)
+    assert len(asked) > 2
+
+
+def test_a_bad_line_in_a_late_stretch_is_named(file, monkeypatch):
+    file.write_bytes(BODY + b"{}\n" + row(1))
+    monkeypatch.setattr(ingest, "STRETCH_BYTES", 300)
+    monkeypatch.setattr(crew, "helpers_wanted", lambda: 0)
+    with pytest.raises(ingest.DatasetInvalid) as info:
+        ingest.examine_file(file)
+    assert [problem.path for problem in info.value.problems] == [f"line {BODY.count(b'%c' % 10) + 1}: messages"]
+
+
+def test_a_stretch_travels_as_json(file):
+    stretch = examine_region(Region(str(file), 0, len(BODY), compared=100))
+    again = stretch_of(json.loads(json.dumps(stretch.state())))
+    assert again.state() == stretch.state()
+    assert again.examiner.facts() == stretch.examiner.facts()
+
+
+# Identity and cut ----------------------------------------------------------------------------------------------------
+
+
+lines_of_a_file = st.lists(st.sampled_from([b"a", b"bb", b"", b" ", b"c\r", b"\r", b"\xef\xbb\xbfd"]), max_size=8)
+
+
+@given(lines_of_a_file, st.booleans(), st.integers(1, 5))
+def test_rows_and_bytes_are_hashed_alike_however_they_come(lines, ends, size):
+    body = b"\n".join(lines) + (b"\n" if ends and lines else b"")
+    pieces = [body[start:start + size] for start in range(0, len(body), size)]
+    found = list(read_lines([body]))
+    identity = Identity()
+    is_exact = all(not line.is_blank and line.data == raw for line, raw in zip(found, lines, strict=False))
+    (identity.add_exact if is_exact and b"\r" not in body else identity.add)(pieces)
+    rows = b"\n".join(line.data for line in found if not line.is_blank)
+    assert identity.rows_hash() == hashlib.sha256(rows).hexdigest()
+    assert identity.bytes_hash() == hashlib.sha256(body).hexdigest()
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.booleans())
+def test_a_cut_falls_between_lines_and_is_as_late_as_fits(tmp_path_factory, sizes, ends):
+    body = b"\n".join(b"x" * size for size in sizes) + (b"\n" if ends else b"")
+    path = tmp_path_factory.getbasetemp() / "cut.jsonl"
+    path.write_bytes(body)
+    cuts = cut_file(path, 31)
+    parts = [body[cut.start:cut.end] for cut in cuts]
+    assert b"".join(parts) == body and all(0 < len(part) <= 31 for part in parts)
+    assert all(part.endswith(b"\n") for part in parts[:-1])
+    for part, later in pairwise(parts):
+        assert len(part) + len(later.partition(b"\n")[0]) + 1 > 31
