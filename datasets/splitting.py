@@ -1,9 +1,9 @@
-"""Cuts a held-out part off a file of chat rows: every answer in proportion, and no prompt on both sides."""
+"""Cuts a held-out part off a file of chat rows or pairs: every answer in proportion, and no prompt on both sides."""
 
 import hashlib
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,10 @@ import orjson
 from datasets.errors import SplitImpossible
 from datasets.ingest import examine_file
 from datasets.lines import read_lines
+from datasets.pairs import FORMAT as PREFERENCE
+from datasets.pairs import as_rows, read_pair
 from datasets.prompts import prompt_key
+from datasets.rows import FORMAT as CHAT
 from datasets.rows import Row, answer_text, read_row
 from datasets.statistics import LABEL_CHARACTERS, json_object
 
@@ -75,14 +78,22 @@ def _draw(seed: int, group: Group) -> bytes:
 
 
 def _groups(source: Path, labels: list[str]) -> list[Group]:
-    examine_file(source)
+    read = READERS[examine_file(source).stretch.format]
     groups: dict[bytes, Group] = {}
     for position, line in enumerate(_rows(source)):
-        row = read_row(line)
+        row = read(line)
         label = label_of(row)
         labels.append(label)
         groups.setdefault(prompt_key(row), Group(label)).rows.append(position)
     return list(groups.values())
+
+
+def _read_chosen(line: bytes) -> Row:
+    """A preference pair as the chat row of its chosen answer."""
+    return next(as_rows(read_pair(line)))
+
+
+READERS: dict[str, Callable[[bytes], Row]] = {CHAT: read_row, PREFERENCE: _read_chosen}
 
 
 def label_of(row: Row) -> str:

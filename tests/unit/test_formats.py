@@ -18,6 +18,7 @@ from datasets.formats.prepared import read_prepared
 from datasets.image_bytes import MAX_BYTES, ImageFacts, ImageRefused, read_image
 from datasets.ingest import examine_file
 from datasets.management.commands.datasets import Command
+from datasets.splitting import split_file
 from datasets.token_rows import measure_files
 from optimize_site.kernel.archives import ArchiveRefused
 from optimize_site.kernel.errors import InvalidInput
@@ -81,6 +82,16 @@ def test_a_dataset_holds_chat_rows_or_pairs_and_the_line_of_the_other_is_named(t
         examine_file(kept(tmp_path, lines(first, first, second)))
     assert {path.split(":")[0] for path, _ in codes(refused)} == {"line 3"}
     assert "not both" in refused.value.problems[0].hint
+
+
+def test_pairs_are_split_with_every_pair_of_a_prompt_on_one_side(tmp_path):
+    pairs = [{"prompt": [{"role": "user", "content": f"q{number // 2}"}], "chosen": BETTER,
+              "rejected": {"role": "assistant", "content": str(number)}} for number in range(20)]
+    train, held_out = split_file(kept(tmp_path, lines(*pairs)), tmp_path / "train", tmp_path / "eval", share=0.2)
+    assert (train.num_rows, held_out.num_rows) == (16, 4)
+    asked = [{json.loads(line)["prompt"][0]["content"] for line in (tmp_path / side).read_text().splitlines()}
+             for side in ("train", "eval")]
+    assert not asked[0] & asked[1]
 
 
 # Prepared token rows
