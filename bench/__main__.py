@@ -8,6 +8,7 @@ BARS = {
     "p1b": "processor time of a whole job against the same entry run by hand",
     "p3": "losses against plain TRL's on the same rows",
     "p9": "rows a second of an analysis against bare rendering and tokenising",
+    "p10": "a dry run over a dataset of 256 MiB",
     "p17": "from the request to the end of the first step, against a plain script's start",
     "p20": "tokens answered a second against plain generation",
     "p23": "what an idle box costs",

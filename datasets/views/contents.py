@@ -1,6 +1,9 @@
 """What the rows of a dataset hold, as pictures: answers, labels, lengths, languages, repeats, tokens and their cost."""
 
+import math
 from typing import Any
+
+from django.conf.locale import LANG_INFO
 
 from datasets.analyses.queries import find_analysis
 from datasets.models import ExampleSet
@@ -21,7 +24,7 @@ def contents_tab(request: HtmxRequest, version: Version, examples: ExampleSet) -
     report = _report(examples, model)
     return {"statistics": examples.statistics, "balance": balance(examples.statistics, report),
             "lengths": _lengths(examples.statistics), "models": models, "model": model, "report": report,
-            "languages": _shares(report.get("languages") or [], "language", LANGUAGES),
+            "languages": _languages(report.get("languages") or []),
             "duplicates": report.get("duplicates") or {},
             "costs": items("epoch-cost", (version, model)) if report else []}
 
@@ -54,17 +57,25 @@ def _bars(field: dict[str, Any]) -> dict[str, Any]:
     return {"name": field["name"], "values": values, "more": max(0, field["distinct"] - MOST_VALUES)}
 
 
-def _shares(found: list[dict[str, Any]], name: str, most: int) -> list[dict[str, Any]]:
+def _languages(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     total = sum(entry["rows"] for entry in found)
-    return [{"name": entry[name], "rows": entry["rows"], "share": entry["rows"] / max(1, total)}
-            for entry in found[:most]]
+    return [{"name": _named(entry["language"]), "rows": entry["rows"], "share": entry["rows"] / max(1, total)}
+            for entry in found[:LANGUAGES]]
+
+
+def _named(code: str) -> str:
+    """A language by its English name, where its code is known."""
+    return str(LANG_INFO.get(code, {}).get("name", {"zh": "Chinese"}.get(code, code)))
 
 
 def _lengths(statistics: dict[str, Any]) -> list[dict[str, Any]]:
-    """Lengths of whole rows and of answers, as places on one scale."""
+    """Lengths of whole rows and of answers on one logarithmic scale, so that one long row leaves the others apart."""
     longest = max([(statistics.get(key) or {}).get("max", 0) for key in ("rowCharacters", "answerCharacters")] + [1])
     named = (("Whole row", "rowCharacters"), ("Answer", "answerCharacters"))
-    return [{"name": name, "found": found, "from": found["min"] / longest, "to": found["p90"] / longest,
-             "width": (found["p90"] - found["min"]) / longest, "at": found["median"] / longest,
-             "most": found["max"] / longest}
+    return [{"name": name, "found": found} | _places(found, longest)
             for name, key in named if (found := statistics.get(key))]
+
+
+def _places(found: dict[str, Any], longest: int) -> dict[str, float]:
+    least, median, p90, most = (math.log1p(found[key]) / math.log1p(longest) for key in ("min", "median", "p90", "max"))
+    return {"from": least, "width": p90 - least, "at": median, "most": most}
