@@ -22,6 +22,8 @@ def addresses(box):
     known = samples(box | {"trial": box["second"]})
     paths = [reverse(name, args=known.get(name, ())) + (f"?model={box['second'].model_id}" if name in QUERIES else "")
              for name in MAIN]
+    dataset = reverse("datasets:detail", args=known["datasets:detail"])
+    paths += [f"{dataset}?tab={tab}" for tab in ("contents", "leakage", "versions", "lineage")]
     return [*paths, *(reverse("runs:detail", args=[box[name].pk]) for name in ("running", "failed", "waiting")),
             reverse("evaluations:detail", args=[box["scoring"].pk])]
 
@@ -287,3 +289,26 @@ def test_pages_serve_a_browser_without_javascript(server, browser, transactional
     page.get_by_role("button", name="Cancel run").click()
     expect(page.get_by_role("main")).to_contain_text("Cancelled")
     context.close()
+
+
+def test_rows_of_a_dataset_are_read_searched_and_compared_with_what_judges(server, signed_in):
+    ready()
+    leaky = "\n".join([*scenes.lines("train.jsonl", 30), scenes.lines("eval.jsonl", 1)[0]]).encode()
+    make.make_dataset(f"{scenes.WORKLOAD}/leaky", leaky)
+    page = signed_in()
+    page.goto(f"{server}/datasets/{scenes.WORKLOAD}/leaky")
+    expect(page.get_by_role("article")).to_have_count(10)
+    page.get_by_role("link", name="Next", exact=True).click()
+    expect(page.get_by_role("article", name="Row 10", exact=True)).to_be_visible()
+    page.get_by_role("spinbutton", name="Row").fill("30")
+    page.get_by_role("button", name="Go").click()
+    asked = page.get_by_role("article", name="Row 30", exact=True)
+    expect(asked).to_be_visible()
+    words = " ".join(asked.locator(".turn.user .said").inner_text().split()[:4])
+    page.get_by_role("searchbox", name="Search the rows").fill(words.upper())
+    expect(page.get_by_role("article")).to_have_count(1)
+    expect(page).to_have_url(re.compile("q="))
+    page.get_by_role("link", name="Leakage").click()
+    page.get_by_role("link", name="30", exact=True).click()
+    expect(asked).to_be_visible()
+    assert page.problems == []
