@@ -1,5 +1,8 @@
 """`datasets import`: data of other tools as rows of the registry's formats."""
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +10,11 @@ from datasets.importers.convert import KINDS, import_file
 from datasets.importers.table import PARTS
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from optimize_site.kernel.errors import InvalidInput
+
+AUTO = "auto"
+MAP = arg("--map", action="append", default=[], metavar="PART=COLUMN",
+          help=f"which column is what, once a part: {', '.join(PARTS)}; a text such as \"{{title}}: {{body}}\" joins "
+               "columns")
 
 
 class ImportVerbs(NounCommand):
@@ -16,9 +24,7 @@ class ImportVerbs(NounCommand):
           arg("--as", dest="kind", default="", choices=["", *KINDS], metavar="KIND",
               help=f"{', '.join(KINDS)}; told from the records where it is left out"),
           arg("--out", required=True, metavar="FILE", help="the file of rows to write"),
-          arg("--map", action="append", default=[], metavar="PART=COLUMN",
-              help=f"which column is what, once a part: {', '.join(PARTS)}; a text such as \"{{title}}: {{body}}\" "
-                   "joins columns"),
+          MAP,
           arg("--keep", action="append", default=[], metavar="COLUMN", help="a column to keep beside the messages"),
           arg("--split", default="", help="which split of a folder"),
           arg("--skip-refused", action="store_true", help="leave out records that give no row"))
@@ -28,9 +34,7 @@ class ImportVerbs(NounCommand):
         target = Path(out)
         if target.exists() and not self.options.force:
             raise InvalidInput(f"{target} is there already.", code="file_exists", hint="Pass --force to replace it.")
-        if not Path(file).exists():
-            raise InvalidInput(f"{file} is no file and no folder.", code="unreadable_file")
-        report = import_file(Path(file), target, kind=kind, mapping=parse_mapping(map), keep=keep, split=split,
+        report = import_file(source_at(file), target, kind=kind, mapping=parse_mapping(map), keep=keep, split=split,
                              skip_refused=skip_refused)
         self.show(report.document() | {"out": out}, text=self._imported)
 
@@ -41,6 +45,26 @@ class ImportVerbs(NounCommand):
             self.facts([("Changed", f"{item['message']} ({_where(item)})")])
         for item in report["dropped"]:
             self.facts([("Left out", f"the field {item['field']} ({_where(item)})")])
+
+
+def source_at(file: str) -> Path:
+    """A file or folder to import. Raises InvalidInput."""
+    if not Path(file).exists():
+        raise InvalidInput(f"{file} is no file and no folder.", code="unreadable_file")
+    return Path(file)
+
+
+@contextmanager
+def imported(command: NounCommand, file: str, kind: str, mapping: list[str]) -> Iterator[Path]:
+    """The records of another tool's file as a file of rows, gone afterwards. Raises SourceUnreadable, ImportRefused."""
+    with tempfile.TemporaryDirectory(prefix="import-") as folder:
+        out = Path(folder) / "examples.jsonl"
+        report = import_file(source_at(file), out, kind="" if kind == AUTO else kind, mapping=parse_mapping(mapping))
+        changed = "".join(f" {item['message']} ({item['count']})." for item in report.document()["changed"])
+        dropped = ", ".join(report.dropped)
+        command.say(f"{report.written} rows from {report.kind} records.{changed}"
+                    + (f" Left out: {dropped}." if dropped else ""))
+        yield out
 
 
 def parse_mapping(stated: list[str]) -> dict[str, str]:

@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 from datasets import sending, sending_images, sending_shards, showing
 from datasets.cutting import parse_size
+from datasets.importers.convert import KINDS
+from datasets.importers.verbs import AUTO, MAP, imported
 from datasets.validating import check_file
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from registry.commands.shown import ARCHIVED, LIMIT, OFFSET, address_of_version, kin, marked, read_lineage
@@ -49,16 +51,18 @@ class DatasetVerbs(NounCommand):
               help="cut the file into shards of at most this size, such as 64MiB, and send those one at a time; a file "
                    "over 256MiB is cut in any case"),
           arg("--no-upload", action="store_true",
-              help="check the file here, say which images the box lacks, and register nothing"))
+              help="check the file here, say which images the box lacks, and register nothing"),
+          arg("--import", dest="kind", nargs="?", const=AUTO, default="", choices=[AUTO, *KINDS], metavar="KIND",
+              help=f"the file is another tool's: {', '.join(KINDS)}, or told from its records"), MAP)
     def register_dataset(self, reference: str, file: str, alias: str, format: str, lineage: str, description: str,
-                         shard_size: str, no_upload: bool) -> None:
+                         shard_size: str, no_upload: bool, kind: str, map: list[str]) -> None:
         """Register a file as the next version of a dataset; the same examples give the version there is.
 
         Stopped, it goes on where it was when it is run again within seven days.
         """
         parse_artifact(reference)
         shard_bytes = parse_size(shard_size) if shard_size else None
-        with sending.on_disk(file) as path:
+        with imported(self, file, kind, map) if kind else sending.on_disk(file) as path:
             if no_upload:
                 self.show(self._checked_dataset(file, path, shard_bytes), text=self._nothing_registered)
                 return

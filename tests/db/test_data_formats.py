@@ -3,6 +3,7 @@
 import hashlib
 import json
 
+import orjson
 import pytest
 from django.test import Client
 
@@ -211,6 +212,17 @@ def test_registering_a_file_sends_the_images_beside_it_once(tmp_path, capsys):
     assert (made["imageCount"], made["contentHash"]) == (2, looked["contentHash"])
     assert "0 images sent, 2 were here already" in printed(Datasets, capsys, "images", "push", tmp_path)
     assert Registry().run(["images", "push", str(tmp_path / "nothing")]) == 2
+
+
+def test_a_file_of_another_tool_is_registered_as_the_rows_it_gives(tmp_path, capsys):
+    source = kept(tmp_path, b"q;a;n\nwhere;there;1\n", "tickets.csv")
+    argv = ["datasets", "register", "triage/csv", "-f", source, "--import", "--map", "user=q", "--map", "assistant=a"]
+    made = json.loads(printed(Registry, capsys, *argv, "-o", "json"))
+    rows = orjson.dumps({"messages": [ASKED | {"content": "where"}, BETTER | {"content": "there"}]})
+    assert (made["isNew"], made["exampleCount"]) == (True, 1)
+    assert not register_dataset("triage/csv", [rows], actor=LOCAL).is_new
+    assert Registry().run([*map(str, argv[:5]), "--import", "sharegpt"]) == 3
+    assert Registry().run([*map(str, argv[:5]), "--map", "user=q"]) == 3
 
 
 def test_a_stranger_sees_no_image():
