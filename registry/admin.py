@@ -14,11 +14,14 @@ from registry.models import (
     Artifact,
     BaseModel,
     Namespace,
+    Parent,
     Version,
     Workload,
     WorkloadReference,
 )
 from registry.operations.base_models import deselect_base_model, select_base_model
+from registry.operations.namespaces import archive_namespace, unarchive_namespace
+from registry.operations.workloads import archive_workload, unarchive_workload
 
 
 @admin.register(Namespace)
@@ -26,7 +29,17 @@ class NamespaceAdmin(ReadOnlyAdmin):
     """Groups of artifacts."""
 
     list_display = ("name", "description", "archived_at", "created_by", "created_at")
+    list_filter = (("archived_at", admin.EmptyFieldListFilter),)
     search_fields = ("name", "description")
+    actions = ("archive", "unarchive")
+
+    @admin.action(description="Archive", permissions=["operate"])
+    def archive(self, request: HttpRequest, rows: QuerySet[Namespace]) -> None:
+        carry_out(request, rows, lambda row, actor: f"{archive_namespace(row, actor=actor).name} is archived.")
+
+    @admin.action(description="Unarchive", permissions=["operate"])
+    def unarchive(self, request: HttpRequest, rows: QuerySet[Namespace]) -> None:
+        carry_out(request, rows, lambda row, actor: f"{unarchive_namespace(row, actor=actor).name} is open.")
 
 
 @admin.register(Artifact)
@@ -50,6 +63,20 @@ class VersionAdmin(ReadOnlyAdmin):
     @admin.display(description="Kind")
     def kind(self, row: Version) -> str:
         return row.artifact.kind
+
+
+@admin.register(Parent)
+class ParentAdmin(ReadOnlyAdmin):
+    """What versions came from."""
+
+    list_display = ("child_reference", "kind", "reference")
+    list_filter = ("kind",)
+    search_fields = ("reference", "child__artifact__name", "child__id")
+    list_select_related = ("child__artifact",)
+
+    @admin.display(description="Version")
+    def child_reference(self, row: Parent) -> str:
+        return row.child.reference
 
 
 @admin.register(Alias)
@@ -116,8 +143,18 @@ class WorkloadAdmin(ReadOnlyAdmin):
     """Tasks."""
 
     list_display = ("name", "shown_id", "dataset", "grader", "archived_at", "created_by", "created_at")
+    list_filter = (("archived_at", admin.EmptyFieldListFilter),)
     search_fields = ("name", "id", "description")
     list_select_related = ("evaluation_dataset__artifact",)
+    actions = ("archive", "unarchive")
+
+    @admin.action(description="Archive", permissions=["operate"])
+    def archive(self, request: HttpRequest, rows: QuerySet[Workload]) -> None:
+        carry_out(request, rows, lambda row, actor: f"{archive_workload(row, actor=actor).name} is archived.")
+
+    @admin.action(description="Unarchive", permissions=["operate"])
+    def unarchive(self, request: HttpRequest, rows: QuerySet[Workload]) -> None:
+        carry_out(request, rows, lambda row, actor: f"{unarchive_workload(row, actor=actor).name} is open.")
 
     @admin.display(description="Evaluation data")
     def dataset(self, row: Workload) -> Any:

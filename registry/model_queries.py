@@ -37,10 +37,11 @@ def serving_of(version: Version) -> Serving:
                    tuple(serving.get("targetModules") or ()), serving.get("ref", ""))
 
 
-def list_model_versions() -> QuerySet[Version]:
-    """Every model version, newest first."""
-    return (Version.objects.filter(artifact__kind=Artifact.Kind.MODEL).select_related("artifact__namespace")
-            .order_by("-created_at", "-number"))
+def list_model_versions(*, archived: bool = True) -> QuerySet[Version]:
+    """Every model version, newest first; without `archived`, none of an archived namespace."""
+    rows = Version.objects.filter(artifact__kind=Artifact.Kind.MODEL).select_related("artifact__namespace")
+    rows = rows.order_by("-created_at", "-number")
+    return rows if archived else rows.filter(artifact__namespace__archived_at=None)
 
 
 def find_model(text: str, namespace: str = "") -> Version | None:

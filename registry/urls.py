@@ -1,13 +1,24 @@
-"""Addresses of the base model pages."""
+"""Addresses of the registry's pages: base models, namespaces, bundles, garbage."""
 
 from django.urls import path
 
-from registry import views
+from registry.views import base_models, bundles, garbage, namespaces
 
 app_name = "registry"
 urlpatterns = [
-    path("box/base-models", views.base_models, name="base-models"),
-    path("box/base-models/<str:name>", views.base_model, name="base-model"),
-    path("box/base-models/<str:name>/select", views.select, name="select"),
-    path("box/base-models/<str:name>/deselect", views.deselect, name="deselect"),
+    path("box/base-models", base_models.base_models, name="base-models"),
+    path("box/base-models/<str:name>", base_models.base_model, name="base-model"),
+    path("box/base-models/<str:name>/select", base_models.select, name="select"),
+    path("box/base-models/<str:name>/deselect", base_models.deselect, name="deselect"),
+    path("box/garbage", garbage.garbage, name="garbage"),
+    path("box/garbage/collect", garbage.collect, name="collect"),
+    path("namespaces", namespaces.namespace_list, name="namespaces"),
+    path("namespaces/<str:name>", namespaces.namespace, name="namespace"),
+    path("namespaces/<str:name>/archive", namespaces.archive, name="archive"),
+    path("namespaces/<str:name>/unarchive", namespaces.unarchive, name="unarchive"),
+    path("namespaces/<str:name>/annotate", namespaces.annotate, name="annotate"),
+    path("bundles", bundles.bundle_list, name="bundles"),
+    path("bundles/upload", bundles.upload, name="bundle-upload"),
+    path("bundles/<str:namespace>/<str:name>", bundles.bundle, name="bundle"),
+    path("bundles/<str:namespace>/<str:name>/alias", bundles.set_alias, name="bundle-alias"),
 ]

@@ -15,7 +15,7 @@ from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.htmx import HtmxRequest
-from optimize_site.kernel.listing import listed
+from optimize_site.kernel.listing import listed, wants_archived
 from optimize_site.kernel.refusals import go
 from registry.queries import resolve_version
 
@@ -23,7 +23,9 @@ from registry.queries import resolve_version
 @require_GET
 def dataset_list(request: HtmxRequest) -> HttpResponse:
     """Every named dataset."""
-    return render(request, "datasets/list.html", listed(request, queries.list_datasets()))
+    archived = wants_archived(request)
+    page = listed(request, queries.list_datasets(archived=archived))
+    return render(request, "datasets/list.html", page | {"archived": archived})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -19,7 +19,7 @@ from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.graders import DEFAULT
 from optimize_site.kernel.htmx import HtmxRequest
-from optimize_site.kernel.listing import listed, whole
+from optimize_site.kernel.listing import listed, wants_archived, whole
 from optimize_site.kernel.refusals import go
 from registry.base_model_queries import BaseModelState, list_base_models
 from registry.model_queries import find_model, list_model_versions, serving_of, workload_of
@@ -35,9 +35,11 @@ def evaluation_list(request: HtmxRequest) -> HttpResponse:
     """Evaluations, newest first; of one phase, workload or model."""
     phase, named = request.GET.get("phase", ""), request.GET.get("workload", "")
     workload = get_workload(named) if named else None
-    page = listed(request, queries.list_evaluations(phase=phase, workload=workload))
+    archived = wants_archived(request)
+    page = listed(request, queries.list_evaluations(phase=phase, workload=workload, archived=archived))
     template = "evaluations/list.html#live" if request.htmx else "evaluations/list.html"
-    return render(request, template, page | {"filters": FILTERS, "phase": phase, "workload": workload})
+    return render(request, template, page | {"filters": FILTERS, "phase": phase, "workload": workload,
+                                             "archived": archived})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

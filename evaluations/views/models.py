@@ -2,20 +2,26 @@
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
 from evaluations.queries import list_evaluations
+from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.feeds import Item, items
 from optimize_site.kernel.htmx import HtmxRequest
-from optimize_site.kernel.listing import listed
+from optimize_site.kernel.listing import listed, wants_archived
+from optimize_site.kernel.refusals import go
 from optimize_site.kernel.scores import best_scores_of_models
 from registry.base_model_queries import find_base_model
+from registry.lineage import ancestors_of, descendants_of
 from registry.model_queries import base_version_of, facts_of, get_model, list_model_versions, serving_of, workload_of
 from registry.models import Version
-from registry.queries import find_version
+from registry.operations.artifacts import set_alias as point_alias
+from registry.queries import find_version, list_versions
+from registry.views.kin import kin_rows
 from registry.workload_queries import references_of
 from runs.models import Run
 from runs.pages import title_of
@@ -26,11 +32,12 @@ EVALUATIONS = 20
 @require_GET
 def model_list(request: HtmxRequest) -> HttpResponse:
     """Trained models and registered base models, newest first."""
-    page = listed(request, list_model_versions().prefetch_related("aliases"))
+    archived = wants_archived(request)
+    page = listed(request, list_model_versions(archived=archived).prefetch_related("aliases"))
     scores = best_scores_of_models(version.pk for version in page["rows"])
     page["rows"] = [{"version": version, "serving": serving_of(version), "score": scores.get(version.pk),
                      "aliases": version.aliases.all()} for version in page["rows"]]
-    return render(request, "models/list.html", page)
+    return render(request, "models/list.html", page | {"archived": archived})
 
 
 @require_GET
@@ -43,12 +50,23 @@ def detail(request: HtmxRequest, model_id: str) -> HttpResponse:
     return render(request, "models/detail.html", {
         "version": version, "serving": serving, "facts": facts_of(version), "workload": workload,
         "is_champion": champion is not None and champion.version_id == version.pk,
-        "lineage": _lineage(version), "run": _run(version), "uses": items("model-uses", version),
+        "ancestors": kin_rows(ancestors_of(version)), "descendants": kin_rows(descendants_of(version)),
+        "versions": list_versions(version.artifact), "lineage": _lineage(version), "run": _run(version),
+        "uses": items("model-uses", version),
         "evaluations": list_evaluations(model=version, archived=True)[:EVALUATIONS],
         "score": best_scores_of_models([version.pk]).get(version.pk),
         "total_bytes": sum(item["bytes"] for item in version.objects_listing),
         "try_why_not": "" if state is not None and state.is_ready
         else f"{serving.base_model} is not ready on this box; choose it under Box first."})
+
+
+@require_POST
+def set_alias(request: HtmxRequest, model_id: str) -> HttpResponse:
+    """Point an alias of the model at this version; `champion` in a workload's namespace is a promotion."""
+    version = get_model(model_id)
+    alias = point_alias(version.artifact, request.POST.get("alias", "").strip(), version, actor=actor_of(request))
+    messages.success(request, f"{alias.name} points at v{version.number}.", extra_tags="good")
+    return go(request, reverse("evaluations:model", args=[version.pk]))
 
 
 def _run(version: Version) -> Run | None:

@@ -19,14 +19,21 @@ from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.graders import DEFAULT
 from optimize_site.kernel.htmx import HtmxRequest
-from optimize_site.kernel.listing import listed
+from optimize_site.kernel.listing import listed, wants_archived
 from optimize_site.kernel.refusals import go
 from optimize_site.kernel.scores import best_scores_of_models
 from optimize_site.kernel.words import event_words
 from registry.base_model_queries import list_base_models
 from registry.model_queries import get_model, list_model_versions, serving_of
 from registry.models import Version, Workload
-from registry.operations.workloads import annotate_workload, create_workload, set_evaluation, set_reference
+from registry.operations.workloads import (
+    annotate_workload,
+    archive_workload,
+    create_workload,
+    set_evaluation,
+    set_reference,
+    unarchive_workload,
+)
 from registry.workload_queries import get_workload, history_of, list_workloads, references_of
 from runs.queries import list_runs
 
@@ -37,11 +44,12 @@ RUNS = 8
 @require_GET
 def workload_list(request: HtmxRequest) -> HttpResponse:
     """Every workload with its champion and score."""
-    page = listed(request, list_workloads().filter(archived_at=None))
+    archived = wants_archived(request)
+    page = listed(request, list_workloads(archived=archived))
     held = {workload.pk: references_of(workload) for workload in page["rows"]}
     scores = best_scores_of_models(reference.version_id for found in held.values() for reference in found.values())
     page["rows"] = [_listed(workload, held[workload.pk], scores) for workload in page["rows"]]
-    return render(request, "workloads/list.html", page)
+    return render(request, "workloads/list.html", page | {"archived": archived})
 
 
 def _listed(workload: Workload, references: dict[str, Any], scores: dict[str, Any]) -> dict[str, Any]:
@@ -181,4 +189,21 @@ def settings(request: HtmxRequest, name: str) -> HttpResponse:
         set_reference(workload, "base", sent["base"], actor=actor)
     annotate_workload(workload, description=sent.get("description"), actor=actor)
     messages.success(request, "The settings are saved.", extra_tags="good")
+    return go(request, reverse("evaluations:workload", args=[workload.name]))
+
+
+@require_POST
+def archive(request: HtmxRequest, name: str) -> HttpResponse:
+    """Take it out of the lists; refused while it has work in progress."""
+    workload = archive_workload(get_workload(name), actor=actor_of(request))
+    open_still = "" if workload.namespace.archived_at else f" Its namespace {workload.namespace_id} is still open."
+    messages.success(request, f"{workload.name} is archived and takes no new work.{open_still}", extra_tags="good")
+    return go(request, reverse("evaluations:workload", args=[workload.name]))
+
+
+@require_POST
+def unarchive(request: HtmxRequest, name: str) -> HttpResponse:
+    """Bring it back."""
+    workload = unarchive_workload(get_workload(name), actor=actor_of(request))
+    messages.success(request, f"{workload.name} is open.", extra_tags="good")
     return go(request, reverse("evaluations:workload", args=[workload.name]))

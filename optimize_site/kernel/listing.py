@@ -17,6 +17,11 @@ def listed(request: HttpRequest, rows: Any, *, limit: int = LIMIT, total: int | 
             "last": offset + len(shown), "next": offset + limit, "previous": max(0, offset - limit) or None}
 
 
+def wants_archived(request: HttpRequest) -> bool:
+    """Whether a list is asked to show archived rows too."""
+    return request.GET.get("archived") == "yes"
+
+
 def whole(text: str | None, *, least: int = 0, most: int = 10**9, default: int = 0) -> int:
     """A whole number of a query string, brought into range; nonsense is the default."""
     try:

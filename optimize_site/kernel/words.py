@@ -49,6 +49,8 @@ TERMS = {
     "adapter": "The small file of weights that a run learns. Put on top of its base model it is your model.",
     "workload": "One task you want a model for, with the data and the grader that judge every candidate alike.",
     "champion": "The model this workload points to as its best. Promoting moves it.",
+    "namespace": "A group of names. A workload's namespace is called as the workload was when it was made.",
+    "bundle": "Code and data in one file, kept byte for byte, such as a rule that scores answers.",
     "candidate": "A trained model that might become the champion.",
     "configuration": "Everything that shapes the trained model. Two runs with one configuration hash and base model "
                      "follow the same recipe.",

@@ -83,7 +83,8 @@ def _lock_artifact(kind: str, reference: Reference, actor: Actor) -> Artifact:
 def _append(artifact: Artifact, new: NewVersion, lineage: Lineage, actor: Actor) -> Version:
     newest = artifact.versions.order_by("-number").values_list("number", flat=True).first()
     version = Version.objects.create(
-        id=new.version_id or new_id(), artifact=artifact, number=(newest or 0) + 1, digest=new.digest, content_hash=new.content_hash or new.digest,
+        id=new.version_id or new_id(), artifact=artifact, number=(newest or 0) + 1, digest=new.digest,
+        content_hash=new.content_hash or new.digest,
         format=new.format, descriptor=new.descriptor, objects_listing=new.objects, lineage=lineage.document,
         produced_by_kind=new.produced_by_kind or lineage.produced_by_kind,
         produced_by_id=new.produced_by_id or lineage.produced_by_id, description=new.description,

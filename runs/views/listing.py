@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from optimize_site.kernel.htmx import HtmxRequest
-from optimize_site.kernel.listing import listed
+from optimize_site.kernel.listing import listed, wants_archived
 from optimize_site.kernel.scores import best_scores_of_models
 from runs import queries
 from runs.models import Run
@@ -22,12 +22,14 @@ FILTERS = (("", "All"), ("open", "Open"), ("completed", "Completed"), ("failed",
 def run_list(request: HtmxRequest) -> HttpResponse:
     """Runs, newest first; of one phase or workload."""
     phase, workload = request.GET.get("phase", ""), request.GET.get("workload", "")
-    page = listed(request, queries.list_runs(phase=phase, workload=workload))
+    archived = wants_archived(request)
+    page = listed(request, queries.list_runs(phase=phase, workload=workload, archived=archived))
     scores = best_scores_of_models(run.model_id for run in page["rows"] if run.model_id)
     ahead = outlooks(page["rows"])
     page["rows"] = [_listed(run, scores, ahead[run.pk]) for run in page["rows"]]
     template = "runs/list.html#live" if request.htmx else "runs/list.html"
-    return render(request, template, page | {"filters": FILTERS, "phase": phase, "workload": workload})
+    return render(request, template, page | {"filters": FILTERS, "phase": phase, "workload": workload,
+                                             "archived": archived})
 
 
 def _listed(run: Run, scores: dict[str, Any], outlook: Outlook) -> dict[str, Any]:
