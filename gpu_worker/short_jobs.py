@@ -17,7 +17,7 @@ from optimize_site.kernel.conf import home
 from optimize_site.kernel.errors import OperationError, Refused, Unavailable
 from optimize_site.kernel.ids import new_id
 
-WAIT_SECONDS, TURN_SECONDS = 60.0, 30.0
+WAIT_SECONDS, TURN_SECONDS = 90.0, 30.0
 LOOK_SECONDS = 0.02
 START = Callable[[Path], int]
 

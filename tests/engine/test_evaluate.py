@@ -69,6 +69,7 @@ def prompts_of(tokenizer, rows) -> list[list[int]]:
     return [chat.tokenize([chat.render(row["messages"][:-1], to_answer=True)])[0][0] for row in rows]
 
 
+@pytest.mark.requirement("R327")
 def test_every_row_is_answered_and_says_under_which_template_and_revision(answer, tokenizer):
     rows = tiny.ticket_rows(7)
     attempt = answer(rows)

@@ -114,7 +114,7 @@ def test_a_prompt_asked_is_the_beginning_of_the_row_trained(family):
     assert chat.render(messages).startswith(chat.render(messages[:1], to_answer=True))
 
 
-def test_the_end_of_turn_is_trained_though_it_is_also_the_padding_token(tokenizer):
+def test_f12_the_end_of_turn_is_trained_though_it_is_also_the_padding_token(tokenizer):
     chat = ChatTemplate(tokenizer)
     assert tokenizer.pad_token == tokenizer.eos_token
     assert trained_by_tokens(chat, say("where is it", "on its way")) == "on its way<|im_end|>"
@@ -131,6 +131,18 @@ def test_a_template_that_shows_reasoning_only_in_the_last_turn_still_finds_earli
     assert texts[1].endswith("second<|im_end|>")
 
 
+@pytest.mark.parametrize("family", ["qwen3_5_think", "qwen3"])
+def test_f05_reasoning_is_trained_where_the_models_own_template_puts_it(family):
+    chat = template((STOCK / f"{family}.jinja").read_text())
+    messages = say("a", "<think>\nearlier\n</think>\n\nfirst", "b", "<think>\nnow\n</think>\n\nsecond")
+    shown = chat.tokenizer.apply_chat_template(messages, tokenize=False)
+    first, second = trained(chat, messages, Policy(all_turns=True))
+    assert "earlier" not in shown
+    assert "first" in first
+    assert chat.render(messages[:-1], to_answer=True) + second == shown.rstrip()
+    assert second.index("now") < second.index("</think>") < second.index("second")
+
+
 def test_a_template_that_trims_answers_trains_what_it_shows():
     (text,) = trained(stock("llama3"), say("a", "  spaced out  "))
     assert text == "spaced out<|eot_id|>"
@@ -144,7 +156,7 @@ def test_an_answer_equal_to_the_question_is_found_in_its_own_place():
     assert second.start > first.end
 
 
-@pytest.mark.requirement("R131")
+@pytest.mark.requirement("R131", "R134")
 def test_calls_of_earlier_answers_are_trained_or_left_out_as_the_policy_says():
     chat = stock("qwen2.5")
     messages = [

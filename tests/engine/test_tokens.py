@@ -9,6 +9,7 @@ from optimize_child.masks import Policy
 from optimize_child.template import ChatTemplate
 from optimize_child.token_rows import IGNORED
 from optimize_child.tokens import Reading, read_tokens
+from test_masks import call, say, stock
 
 LAST = Policy()
 ROW = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]}
@@ -137,6 +138,23 @@ def test_f11_a_mask_that_cannot_be_one_is_refused_by_name(read, mask, reason):
     with pytest.raises(JobFailure, match=reason) as info:
         read([{**ROW, "weights": mask}], column="weights")
     assert "line 1" in info.value.reason
+
+
+@pytest.mark.requirement("R135", "R137")
+def test_f11_a_mask_over_parallel_results_is_one_bit_a_token_of_the_merged_rendering(write_rows):
+    chat = stock("qwen3")
+    asked = {"role": "assistant", "content": "", "tool_calls": [call(id_="c1", n=1), call(id_="c2", n=2)]}
+    results = [{"role": "tool", "tool_call_id": id_, "name": "track", "content": "in Lyon"} for id_ in ("c1", "c2")]
+    messages = [*say("both?"), asked, *results, {"role": "assistant", "content": "Both in Lyon."}]
+    length = len(chat.tokenize([chat.render(messages)])[0][0])
+
+    def read(entries):
+        row = {"messages": messages, "weights": [*[0] * (entries - 1), 1]}
+        return read_tokens([write_rows([row])], chat, Reading(LAST, 4000, "error", "weights"), lambda _done: None)
+
+    assert read(length).trained_tokens() == 1
+    with pytest.raises(JobFailure, match=f"line 1: weights has {length + 1} entries and the row has {length} tokens"):
+        read(length + 1)
 
 
 def test_rows_with_images_are_refused_by_a_text_run(read):

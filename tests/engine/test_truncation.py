@@ -159,6 +159,22 @@ def test_a_template_without_a_system_role_refuses_the_row_with_its_reason_f30(wr
         read_tokens([write_rows([SHORT])], ChatTemplate(gemma2), Reading(Policy(), 60, "drop"), lambda _done: None)
 
 
+@pytest.mark.requirement("R337")
+@pytest.mark.parametrize(
+    ("family", "messages", "reason"),
+    [
+        ("gemma3", [*say("a", "b", "c"), *say("d", "e")], "line 1: the chat template refuses .*roles must alternate"),
+        ("qwen3", [SYSTEM, SYSTEM, *LAST], r"line 1: messages\[1\]\.role: A system message is the first"),
+        ("qwen3", [*LAST, SYSTEM, *LAST], r"line 1: messages\[2\]\.role: A system message is the first"),
+    ],
+)
+def test_f29_turns_that_a_model_does_not_know_are_named_before_anything_is_loaded(write_rows, family, messages, reason):
+    with pytest.raises(JobFailure, match=reason):
+        read_tokens(
+            [write_rows([{"messages": messages}])], stock(family), Reading(Policy(), 60, "error"), lambda _done: None
+        )
+
+
 @pytest.fixture
 def read_run(tmp_path, base_model, tokenizer, write_rows):
     """The rows a whole plan would train on, its training and validation datasets given as rows."""

@@ -71,7 +71,7 @@ class Command(NounCommand):
         return EXIT_DONE
 
     @verb("preview", arg("run", nargs="?", default="", metavar="RUN", help="ID, or the beginning of one"),
-          arg("-f", "--file", default="", metavar="FILE", help="a descriptor instead: JSON or YAML; - is standard input"),
+          arg("-f", "--file", default="", metavar="FILE", help="a descriptor: JSON or YAML; - is standard input"),
           arg("--rows", type=int, default=3, metavar="N", help="how many, 20 at most"),
           arg("--tokens", action="store_true", help="each token on a line of its own, with its ID"))
     def preview(self, run: str, file: str, rows: int, tokens: bool) -> None:
