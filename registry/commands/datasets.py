@@ -66,7 +66,7 @@ class DatasetVerbs(NounCommand):
             if no_upload:
                 self.show(self._checked_dataset(file, path, shard_bytes), text=self._nothing_registered)
                 return
-            stated = {"alias": alias, "format": format, "description": description}
+            stated: dict[str, Any] = {"alias": alias, "format": format, "description": description}
             if lineage:
                 stated["lineage"] = read_lineage(lineage)
             self.show(sending_shards.register(self, reference, path, shard_bytes, stated),

@@ -6,6 +6,7 @@ The registry keeps the same rule on its side of the seam; one table of cases, te
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ ROLES = ("system", "user", "assistant", "tool")
 ANSWERS = ("chosen", "rejected")
 MAX_DEPTH = 100
 MAX_NUMBER_DIGITS = 1000
+ALWAYS_FITS = 300
 MAX_PATH_CHARACTERS = 300
 SHOWN_CHARACTERS = 60
 UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -91,17 +93,18 @@ def _no_constant(_text: str) -> None:
 
 
 def _number(text: str) -> float:
-    if _DIGITS.search(text):
+    if len(text) > MAX_NUMBER_DIGITS and _DIGITS.search(text):
         reason = f"A number has more than {MAX_NUMBER_DIGITS} digits."
         raise LineRefused(Problem("", "number_too_long", reason))
     value = float(text)
-    if value in (float("inf"), float("-inf")):
+    if math.isinf(value):
         raise LineRefused(Problem("", "number_out_of_range", "A number is too large."))
     return value
 
 
 def _whole_number(text: str) -> int:
-    _number(text)
+    if len(text) > ALWAYS_FITS:
+        _number(text)
     return int(text)
 
 
