@@ -33,8 +33,8 @@ lowers only how many sequences go through at once; the update stays the same.
 
 ## What runs in this version
 
-`sft` under `trl`, on one device, with `data.truncation` `error` or `drop`. `dpo`, `grpo`, `gspo`, `verl`, the other
-truncations, smoke checks and datasets with images are read and checked the same, and then refused by name.
+`sft` under `trl`, on one device. `dpo`, `grpo`, `gspo`, `verl` and smoke checks are read and checked the same, and then
+refused by name. What becomes of rows that are too long, of masks and of prepared rows stands in [rows](../rows.md).
 
 ## Fields
 """
