@@ -2,15 +2,20 @@
 
 import logging
 import os
+import threading
 import time
+from collections import defaultdict
 from typing import Any
 
 from celery import shared_task
 from celery.signals import worker_ready, worker_shutting_down
 from django.db import close_old_connections
 
+from optimize_site.kernel.doorbell import device_queue, slot_of
+
 log = logging.getLogger(__name__)
 _stopping = False
+_serving: dict[int, threading.Lock] = defaultdict(threading.Lock)
 
 
 def should_stop() -> bool:
@@ -29,18 +34,29 @@ def note_shutdown(**_: Any) -> None:
 def look_at_once(sender: Any, **_: Any) -> None:
     """A worker that just started first picks up what its slot still holds."""
     if os.environ.get("OPTIMIZE_DEVICE"):
-        look.apply_async(queue=f"device.{os.environ['OPTIMIZE_DEVICE']}.{os.environ['OPTIMIZE_SLOT']}")
+        for slot in os.environ["OPTIMIZE_SLOTS"].split(","):
+            look.apply_async(queue=device_queue(os.environ["OPTIMIZE_DEVICE"], int(slot)))
     else:
         advance.apply_async(queue="control")
 
 
-@shared_task(name="gpu_worker.look", ignore_result=True)
-def look() -> None:
-    """Serve this worker's slot until nothing waits."""
+@shared_task(name="gpu_worker.look", bind=True, ignore_result=True)
+def look(self: Any) -> None:
+    """Serve the slot whose bell rang until nothing waits."""
+    serve_alone(os.environ["OPTIMIZE_DEVICE"], slot_of(self.request.delivery_info["routing_key"]))
+
+
+def serve_alone(device: str, slot: int) -> None:
+    """Serve a slot, unless a thread of this worker does already: it would take over what that one drives."""
     from gpu_worker.drive import serve_slot
 
-    close_old_connections()
-    serve_slot(os.environ["OPTIMIZE_DEVICE"], int(os.environ["OPTIMIZE_SLOT"]), should_stop=should_stop)
+    if not _serving[slot].acquire(blocking=False):
+        return
+    try:
+        close_old_connections()
+        serve_slot(device, slot, should_stop=should_stop)
+    finally:
+        _serving[slot].release()
 
 
 @shared_task(name="gpu_worker.advance", ignore_result=True)

@@ -21,6 +21,7 @@ ADOPTION_SECONDS = 10
 # What a worker imports as it starts: loaded here, it is shared.
 USED_BY_ALL = (
     *("celery.bin.celery", "celery.bin.worker", "celery.apps.worker", "celery.concurrency.solo", "celery.beat"),
+    "celery.concurrency.thread",
     *(
         "celery.worker.consumer",
         "celery.worker.strategy",

@@ -21,7 +21,8 @@ from optimize_site.appliance.valkey import Valkey
 DEVICE_PREFIX = "device/"
 # A device worker waits for its job to save before it ends.
 DEVICE_STOP_SECONDS = 90
-CELERY = ("--pool", "solo", "--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO",
+ALONE = ("--pool", "solo")
+CELERY = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO",
           "--include", "optimize_site.appliance.celery_hooks")  # fmt: skip
 
 
@@ -66,8 +67,14 @@ def control_service(places: Places) -> Service:
 
 
 def device_services(places: Places) -> list[Service]:
-    """One worker for each slot of each device."""
-    return [_device_service(places, device, slot) for device in read_devices(places) for slot in range(device["slots"])]
+    """One worker for each slot of each device; the host's slots share one, because their jobs need no device."""
+    return [_device_service(places, device, slots) for device in read_devices(places) for slots in _shares(device)]
+
+
+def _shares(device: dict[str, Any]) -> list[list[int]]:
+    """The slots of a device, by the worker that serves them."""
+    slots = list(range(device["slots"]))
+    return [slots] if device["kind"] == "host" else [[slot] for slot in slots]
 
 
 def read_devices(places: Places) -> list[dict[str, Any]]:
@@ -89,25 +96,29 @@ def answers(url: str) -> bool:
     return False
 
 
-def _device_service(places: Places, device: dict[str, Any], slot: int) -> Service:
-    name = f"{device['uuid']}/{slot}"
+def _device_service(places: Places, device: dict[str, Any], slots: list[int]) -> Service:
+    shared = len(slots) > 1
+    name = device["uuid"] if shared else f"{device['uuid']}/{slots[0]}"
     env = {
         "OPTIMIZE_DEVICE": device["uuid"],
-        "OPTIMIZE_SLOT": str(slot),
+        "OPTIMIZE_SLOTS": ",".join(map(str, slots)),
         "CUDA_VISIBLE_DEVICES": device["uuid"] if device["kind"] == "gpu" else "",
     }
-    return _worker(places, DEVICE_PREFIX + name, f"device.{device['uuid']}.{slot}", env)
+    pool = ("--pool", "threads", "--concurrency", str(len(slots))) if shared else ALONE
+    queues = ",".join(f"device.{device['uuid']}.{slot}" for slot in slots)
+    return _worker(places, DEVICE_PREFIX + name, queues, env, pool)
 
 
-def _worker(places: Places, name: str, queue: str, env: dict[str, str]) -> Service:
+def _worker(places: Places, name: str, queues: str, env: dict[str, str], pool: tuple[str, ...] = ALONE) -> Service:
     is_ready, ready_env, before = _by_announcement(places, name.replace("/", "-"))
-    arguments = ("--quiet", "--app", "optimize_site.celery:app", "worker", "--queues", queue,
-                 "--hostname", f"{queue}@%h", *CELERY)  # fmt: skip
+    arguments = ("--quiet", "--app", "optimize_site.celery:app", "worker", "--queues", queues,
+                 "--hostname", f"{queues.partition(',')[0]}@%h", *pool, *CELERY)  # fmt: skip
     return Service(
         name,
         module("celery", *arguments),
         is_ready,
-        {**ready_env, **env},
+        # Celery would have Django check itself in every worker, which loads the pages and the API: `up` does that once.
+        {**ready_env, "CELERY_SKIP_CHECKS": "1", **env},
         worker_arguments=arguments,
         before_start=before,
         stop_seconds=DEVICE_STOP_SECONDS if name.startswith(DEVICE_PREFIX) else 10,

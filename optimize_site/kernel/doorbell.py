@@ -25,6 +25,11 @@ def device_queue(uuid: str, slot: int) -> str:
     return f"device.{uuid}.{slot}"
 
 
+def slot_of(queue: str) -> int:
+    """The slot that a queue's bell is for."""
+    return int(queue.rpartition(".")[2])
+
+
 def _ring_every_slot() -> None:
     from optimize_site.kernel.models import Device
 

@@ -20,7 +20,7 @@ from gpu_worker.processes import Identity
 from optimize_site.appliance.places import CHECKOUT
 from tests.e2e.conftest import Box, wait_until
 
-SERVICES = ["postgres", "valkey", "web", "control", "device/cpu/0", "device/cpu/1", "device/host/0", "device/host/1"]
+SERVICES = ["postgres", "valkey", "web", "control", "device/cpu/0", "device/cpu/1", "device/host"]
 
 
 def test_the_first_start_tells_the_password_once_and_keeps_it_out_of_the_logs(box: Box) -> None:
