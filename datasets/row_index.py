@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 from datasets.lines import bare
 
@@ -21,6 +21,8 @@ MARK = struct.Struct("<QQQ")  # rows before, lines before, byte offset
 MARK_BYTES = 128 * 1024
 BLOCK_ROWS = 1 << 16
 READ_BYTES = 1 << 20
+BLANK = b" \t\r"
+"""What a line holds that is no row."""
 
 
 class Place(NamedTuple):
@@ -103,7 +105,7 @@ def build_index(file: Path, index: Path) -> None:
             Path(out.name).unlink(missing_ok=True)
 
 
-def _write(source: BinaryIO, out: BinaryIO) -> None:
+def _write(source: IO[bytes], out: IO[bytes]) -> None:
     out.write(HEADER.pack(MAGIC, 0, 0))
     marks, sums = [(0, 0, 0)], array("I")
     rows = offset = 0
@@ -111,7 +113,7 @@ def _write(source: BinaryIO, out: BinaryIO) -> None:
         if offset - marks[-1][2] >= MARK_BYTES:
             marks.append((rows, lines, offset))
         row = bare(line.removesuffix(b"\n"), is_first=not lines)
-        if not is_blank(row):
+        if row.strip(BLANK):
             sums.append(checksum(row))
             rows += 1
             if len(sums) == BLOCK_ROWS:
@@ -130,14 +132,9 @@ def read_rows(file: Path, start: Place) -> Iterator[FileRow]:
         number = start.row
         for line, data in enumerate(source, start.line):
             row = bare(data.removesuffix(b"\n"), is_first=line == 0)
-            if not is_blank(row):
+            if row.strip(BLANK):
                 yield FileRow(number, line + 1, row)
                 number += 1
 
 
 BEGINNING = Place(0, 0, 0)
-
-
-def is_blank(line: bytes) -> bool:
-    """Whether a line holds nothing but JSON's white space."""
-    return not line.strip(b" \t\r")

@@ -25,7 +25,7 @@ class _Row(msgspec.Struct):
     @property
     def shape(self) -> str:
         """The roles of a conversation in order; of a pair those of its prompt."""
-        shown = " ".join(message.role for message in (self.messages or self.prompt)[:SHOWN_ROLES])
+        shown = " ".join([message.role for message in (self.messages or self.prompt)[:SHOWN_ROLES]])
         return f"{shown} (pair)" if self.prompt else shown or "other"
 
 
