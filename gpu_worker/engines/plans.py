@@ -64,6 +64,15 @@ class ResumePart(Part, frozen=True, kw_only=True):
     state_manifest_sha256: str | None = None
 
 
+class StartPart(Part, frozen=True, kw_only=True):
+    """The snapshot of another run that a branch starts from, what of it, and its manifests' digests."""
+
+    folder: str
+    mode: Literal["weights", "trainingState"]
+    manifest_sha256: str
+    state_manifest_sha256: str | None = None
+
+
 class Plan(Part, frozen=True, kw_only=True):
     """What every plan states."""
 
@@ -86,6 +95,7 @@ class SftPlan(Plan, frozen=True, kw_only=True):
     validation: RowsPart | None = None
     total_steps: int | None = None
     resume: ResumePart | None = None
+    start: StartPart | None = None
     pause_at: int | None = None
     first_attempt: bool = True
     strict: bool = False

@@ -155,9 +155,15 @@ def sft_plan(base: Path, files: list[Path], **changes: Any) -> dict[str, Any]:
         "first_attempt": True,
         "strict": False,
     }
+    return changed(plan, **changes)
+
+
+def changed(plan: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A copy of a plan with fields changed by dotted path."""
+    copy: dict[str, Any] = json.loads(json.dumps(plan))
     for path, value in changes.items():
-        put(plan, path.split("."), value)
-    return plan
+        put(copy, path.split("."), value)
+    return copy
 
 
 def read_events(attempt: Path) -> list[dict[str, Any]]:

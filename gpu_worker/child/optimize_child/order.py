@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
 
+@lru_cache(maxsize=2)
 def epoch_order(count: int, *, seed: int, epoch: int, shuffle: bool) -> np.ndarray:
     """The order of `count` sequences in one epoch."""
     if not shuffle:
@@ -20,22 +22,35 @@ def epoch_order(count: int, *, seed: int, epoch: int, shuffle: bool) -> np.ndarr
 
 
 class Updates:
-    """The batch sampler of a run: each batch is all the sequences of one optimizer update."""
+    """The batch sampler of a run: each batch is all the sequences of one optimizer update.
 
-    def __init__(self, count: int, *, per_update: int, seed: int, shuffle: bool) -> None:
+    A branch that keeps its source's place in the data starts `offset` updates into the order. One iteration gives as
+    many updates as an epoch has, wherever in the order it begins.
+    """
+
+    def __init__(self, count: int, *, per_update: int, seed: int, shuffle: bool, offset: int = 0) -> None:
         self.count = count
         self.per_update = per_update
         self.seed = seed
         self.shuffle = shuffle
+        self.offset = offset
         self.epoch = 0
 
     def __len__(self) -> int:
         return -(-self.count // self.per_update)
 
     def __iter__(self) -> Iterator[list[int]]:
-        order = epoch_order(self.count, seed=self.seed, epoch=self.epoch, shuffle=self.shuffle)
-        for start in range(0, self.count, self.per_update):
-            yield order[start : start + self.per_update].tolist()
+        first = self.offset + self.epoch * len(self)
+        for position in range(first, first + len(self)):
+            yield self._update(*divmod(position, len(self)))
+
+    def _update(self, epoch: int, number: int) -> list[int]:
+        order = epoch_order(self.count, seed=self.seed, epoch=epoch, shuffle=self.shuffle)
+        return order[number * self.per_update : (number + 1) * self.per_update].tolist()
+
+    def ends_epoch(self, step: int) -> bool:
+        """Whether an epoch of the data ends with the run's update `step`."""
+        return (self.offset + step) % len(self) == 0
 
 
 def one_row_each(count: int) -> list[list[int]]:

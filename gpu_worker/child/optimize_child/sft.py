@@ -11,8 +11,10 @@ import transformers
 from transformers.utils import logging as transformers_logging
 
 from optimize_child import reference_check, segments, snapshots
+from optimize_child.branch import Source
 from optimize_child.compute_path import ComputePath, choose_path
 from optimize_child.failures import JobFailure, Stopped
+from optimize_child.image_rows import IMAGES_PATH, ImageRows
 from optimize_child.job import Job
 from optimize_child.layouts import Layout, Packed, Padded, Unpadded
 from optimize_child.models import load_model, lora_config
@@ -48,6 +50,7 @@ class Run:
         self.training = self.config["hyperparams"]["training"]
         self.device = job.plan["device"]["kind"]
         self.resume = job.plan["resume"]
+        self.source = Source(job.plan["start"]) if job.plan.get("start") else None
         self.base = Path(job.plan["base_model"]["folder"])
 
     # -- rows -------------------------------------------------------------------------------------------------------
@@ -58,6 +61,8 @@ class Run:
         job.stage("reading")
         if self.resume:
             snapshots.verify_resume(self.resume)
+        if self.source:
+            self.source.verify()
         self.tokenizer = load_tokenizer(self.base)
         self.template = load_template(self.plan["base_model"], self.tokenizer)
         self.rows, self.validation = read_run_rows(job, self.template)
@@ -68,8 +73,9 @@ class Run:
             per_update=per_update,
             seed=self.training["seed"],
             shuffle=self.config["data"]["shuffle"],
+            offset=self.source.offset if self.source else 0,
         )
-        self.total_steps = total_updates(
+        self.total_steps = self.plan["total_steps"] or total_updates(
             len(self.updates), epochs=self.training["epochs"], max_steps=self.training["maxSteps"]
         )
         job.events.emit(
@@ -128,6 +134,8 @@ class Run:
             self._check_reference()
 
     def _path(self) -> ComputePath:
+        if isinstance(self.rows, ImageRows):
+            return IMAGES_PATH
         return choose_path(
             self.model.config,
             device=self.device,
@@ -141,6 +149,8 @@ class Run:
         return min(self.training["microBatchPerGpu"], stated or self.training["microBatchPerGpu"])
 
     def _layout(self, rows: TokenRows) -> Layout:
+        if isinstance(rows, ImageRows):
+            return rows.layout(self._micro())
         if self.path.kind == "unpadded":
             return Unpadded(
                 rows,
@@ -194,6 +204,7 @@ class Run:
                 "dataset": self.plan["dataset"].get("content_hash") or "",
             },
             base_model=self.plan["base_model"],
+            source=self.source,
             model=self.model,
             args=self.arguments,
             processing_class=self.tokenizer,
@@ -201,6 +212,8 @@ class Run:
         )
         if self.device == "cpu":
             _adapter_in_fp32(trainer.model)
+        if self.source:
+            self.source.load_weights(trainer.model)
         if self.path.kind == "unpadded":
             self.model.config._attn_implementation = segments.NAME
         return trainer
@@ -268,6 +281,8 @@ class Run:
         folder = self.resume["folder"] if self.resume else None
         if folder:
             self._check_position(Path(folder))
+        elif self.source:
+            self.source.check_data({**self.trainer.position(), "dataset": self.trainer._names["dataset"]})
         self.job.leave_if_asked()
         self.job.stage("training", self.resume["step"] if self.resume else 0, self.total_steps)
         self.trainer.train(resume_from_checkpoint=folder)

@@ -22,6 +22,7 @@ from trl import SFTConfig, SFTTrainer
 
 from datasets import Dataset
 from optimize_child import snapshots
+from optimize_child.branch import TRAINING_STATE, RestoreGenerators, Source
 from optimize_child.compute_path import ComputePath
 from optimize_child.events import EventLog
 from optimize_child.failures import JobFailure
@@ -78,7 +79,7 @@ class _Boundaries(TrainerCallback):
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> TrainerControl:
         step = state.global_step
         self.course.left = self.course.leaves_at(step)
-        ends = step % len(self.updates) == 0
+        ends = self.updates.ends_epoch(step)
         control.should_evaluate = self.course.validates_at(step)
         control.should_save = self.course.saves_at(step, epoch_ends=ends) or self.course.left not in (None, "drop")
         control.should_training_stop |= self.course.left is not None
@@ -101,6 +102,7 @@ class SupervisedTrainer(SFTTrainer):
         attempt: Path,
         names: dict[str, str],
         base_model: dict[str, Any],
+        source: Source | None = None,
         **trl: Any,
     ) -> None:
         self._updates = updates
@@ -112,6 +114,7 @@ class SupervisedTrainer(SFTTrainer):
         self._attempt = attempt
         self._names = names
         self._base_model = base_model
+        self._source = source
         self._rows = rows
         self._tokens_of_update = 0
         self._trained_of_update = 0
@@ -126,6 +129,15 @@ class SupervisedTrainer(SFTTrainer):
             callbacks=[_Boundaries(course, updates)],
             **trl,
         )
+        if source is not None and source.mode == TRAINING_STATE:
+            self.add_callback(RestoreGenerators(self, source.folder))
+
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
+        """A branch that keeps its source's training state starts from its optimizer."""
+        optimizer = super().create_optimizer(*args, **kwargs)
+        if self._source is not None and self._source.mode == TRAINING_STATE:
+            self._source.load_state(optimizer, learning_rate=self.args.learning_rate)
+        return optimizer
 
     def get_train_dataloader(self) -> DataLoader:
         """One batch an update, in our order. Its own generator: reading data draws nothing from the run's."""
@@ -249,7 +261,7 @@ class SupervisedTrainer(SFTTrainer):
         (folder / "position.json").write_text(json.dumps({**self._names, **self.position()}, sort_keys=True))
         states = {"optimizer.pt": self.optimizer, "scheduler.pt": self.lr_scheduler}
         state = {name: copied(part.state_dict()) for name, part in states.items()}
-        epoch_end = step % len(self._updates) == 0
+        epoch_end = self._updates.ends_epoch(step)
         return Save(step, adapter_weights(self.model, step=step), state, epoch_end, step >= self._course.total_steps)
 
     def finish_saves(self) -> None:
@@ -270,7 +282,7 @@ class SupervisedTrainer(SFTTrainer):
         written = snapshots.publish(
             folder, save.step, kinds, run=self._names["run"], attempt_id=self._names["attempt"]
         )
-        epoch = save.step / len(self._updates)
+        epoch = (self._updates.offset + save.step) / len(self._updates)
         event = written.event(self._attempt)
         self._events.emit("snapshot", sync=True, step=save.step, epoch=epoch, final=save.final, **event)
 
@@ -292,6 +304,7 @@ class SupervisedTrainer(SFTTrainer):
             "sequences": len(self._sequences),
             "rows": len(self._rows),
             "per_update": self._updates.per_update,
+            "offset": self._updates.offset,
             **self._totals,
         }
 
