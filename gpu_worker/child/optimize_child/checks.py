@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+from transformers import AutoConfig, GenerationConfig
 
 from optimize_child.corrections import correct_template
 from optimize_child.failures import JobFailure
+from optimize_child.models import model_class
 from optimize_child.template import ChatTemplate, TemplateRefused, template_sha256
 from optimize_child.tokenizer import load_tokenizer
 
@@ -141,7 +142,7 @@ def _skeleton(config: Any) -> Any:
     """The model without its weights: proof that the library knows the architecture, and the parameter count."""
     try:
         with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+            return model_class(config).from_config(config, trust_remote_code=False)
     except (ValueError, KeyError) as error:
         raise JobFailure(
             "base_model_refused",

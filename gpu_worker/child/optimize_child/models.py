@@ -8,7 +8,14 @@ from typing import Any
 
 import torch
 from peft import LoraConfig
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import (
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 from transformers.utils import is_bitsandbytes_available
 
 from optimize_child.failures import JobFailure
@@ -27,7 +34,8 @@ def load_model(
     if threads is not None:
         torch.set_num_threads(threads)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+    loader = model_class(AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
+    model: PreTrainedModel = loader.from_pretrained(
         folder,
         dtype=dtype,
         attn_implementation=attention,
@@ -38,6 +46,12 @@ def load_model(
     )
     model.config.use_cache = False
     return model if precision == "INT4" else model.to(device)
+
+
+def model_class(config: PretrainedConfig) -> Any:
+    """What loads a model of this configuration: with its towers where it reads images, else the language model."""
+    reads_images = type(config) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    return AutoModelForImageTextToText if reads_images else AutoModelForCausalLM
 
 
 def _quantized(precision: str, dtype: torch.dtype, device: str) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from optimize_child import prepared_rows
+from optimize_child import image_rows, prepared_rows
 from optimize_child.explicit_masks import require_masks
+from optimize_child.images import ImageReader
 from optimize_child.job import Job
 from optimize_child.masks import policy_of
 from optimize_child.order import one_row_each, pack
@@ -67,6 +68,10 @@ class _RunReader:
         self.job, self.template = job, template
         self.config = job.plan["config"]
         self.watch = watch_of(job.plan)
+        datasets = [job.plan["dataset"], job.plan["validation"] or {}]
+        self.holds_images = any(dataset.get("images") for dataset in datasets)
+        if self.holds_images:
+            image_rows.require_plain_settings(self.config)
 
     def read(self, dataset: dict[str, Any], name: str) -> TokenRows:
         total = dataset.get("num_examples")
@@ -80,6 +85,10 @@ class _RunReader:
         if dataset.get("format") == prepared_rows.FORMAT:
             return self._prepared(dataset, files, name, tick)
         reading = reading_of(self.job.plan, name, self.watch)
+        if self.holds_images:
+            base = Path(self.job.plan["base_model"]["folder"])
+            images = ImageReader(base, self.template, dataset.get("images") or {})
+            return image_rows.read_image_rows(files, images, reading, tick, self.job.folder)
         rows = read_tokens(files, self.template, reading, tick, self.job.folder)
         require_masks(reading.mask_column, rows.masked, name)
         return rows

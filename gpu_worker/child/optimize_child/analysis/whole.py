@@ -19,10 +19,8 @@ from optimize_child.analysis.partials import Store
 from optimize_child.analysis.report import LENGTHS, Merged
 from optimize_child.analysis.workers import share_out
 from optimize_child.code import code_version
-from optimize_child.failures import JobFailure
 from optimize_child.job import Job
-from optimize_child.template import ChatTemplate, TemplateRefused
-from optimize_child.tokenizer import load_tokenizer
+from optimize_child.tokenizer import load_template, load_tokenizer
 
 PARTS = "parts"
 TOLD_SECONDS = 0.5
@@ -37,7 +35,7 @@ class Analysis:
         job.stage("reading")
         self.base = Path(self.plan["base_model"]["folder"])
         self.out = Path(self.plan["out"])
-        self.template = self._template()
+        self.template = load_template(self.plan["base_model"], load_tokenizer(self.base))
         self.format: str = self.dataset.get("format", "chat-jsonl-v1")
         self.measurer = Measurer(self.template, self.format, self._images())
         self.files = [Path(file) for file in self.dataset["files"]]
@@ -53,26 +51,12 @@ class Analysis:
         self.job.events.emit("finished", report=report, sync=True)
         self.store.discard()
 
-    def _template(self) -> ChatTemplate:
-        try:
-            template = ChatTemplate(load_tokenizer(self.base))
-        except TemplateRefused as error:
-            raise JobFailure("base_model_refused", str(error), hint="Choose a chat model.") from error
-        stated = self.plan["base_model"].get("chat_template_sha256")
-        if stated and stated != template.sha256:
-            raise JobFailure(
-                "base_model_refused",
-                f"The base model's chat template is {template.sha256[:12]} and {stated[:12]} was expected.",
-                hint="Select the base model again.",
-            )
-        return template
-
     def _images(self) -> ImageCounter | None:
         if not self.dataset.get("images"):
             return None
-        from optimize_child.images import ProcessorCounter
+        from optimize_child.images import ImageReader
 
-        return ProcessorCounter(self.base, self.dataset["images"])
+        return ImageReader(self.base, self.template, self.dataset["images"])
 
     def _identity(self) -> dict[str, Any]:
         """What partial results are of: those of anything else are not gone on with."""

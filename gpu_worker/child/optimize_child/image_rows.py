@@ -1,0 +1,183 @@
+"""A dataset of chat rows with images as the trainer reads it: tokens and masks now, pixels when a pass needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from optimize_child.compute_path import ComputePath
+from optimize_child.failures import JobFailure
+from optimize_child.images import ImageReader, image_paths
+from optimize_child.lines import Line, read_lines
+from optimize_child.masks import MaskRefused
+from optimize_child.refusals import refuse_rows, refuse_untrained_rows
+from optimize_child.row_fit import LongRows, no_row_left
+from optimize_child.rows import LineRefused, check_row, read_row, tools_of
+from optimize_child.template import TemplateRefused
+from optimize_child.token_rows import IGNORED, RowStore, TokenRows
+from optimize_child.tokens import CORRECT, Reading
+
+IMAGES_PATH = ComputePath("plain", False, "the rows hold images, which the model reads beside the text")
+
+
+@dataclass(frozen=True)
+class ImageRows(TokenRows):
+    """Token rows that know where their lines stand: row i begins at byte `places[i][1]` of file `places[i][0]`."""
+
+    places: tuple[tuple[Path, int], ...] = ()
+    reader: ImageReader | None = None
+
+    def source(self, index: int) -> dict[str, Any]:
+        """A row as its line writes it, read from the disk."""
+        path, start = self.places[index]
+        with path.open("rb") as file:
+            file.seek(start)
+            return read_row(file.readline().removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n"))
+
+    def layout(self, micro: int) -> WithImages:
+        """How these rows are laid out for the model."""
+        return WithImages(self, micro)
+
+
+@dataclass(frozen=True)
+class WithImages:
+    """Padded rows with their pixels, made when a pass is asked for: all pixels of an epoch would not fit in memory."""
+
+    rows: ImageRows
+    micro: int
+
+    def passes(self, sequences: Sequence[Sequence[int]]) -> Passes:
+        indices = [row for (row,) in sequences]
+        parts = [indices[start : start + self.micro] for start in range(0, len(indices), self.micro)]
+        # A pass holds images in all of its rows or in none: processors take no empty place among them.
+        return Passes(self.rows, [list(same) for part in parts for _, same in groupby(part, self._has_images)])
+
+    def _has_images(self, index: int) -> bool:
+        return bool(image_paths(self.rows.source(index)))
+
+
+class Passes(Sequence[dict[str, Any]]):
+    """The passes of some sequences; each is made anew whenever it is read."""
+
+    def __init__(self, rows: ImageRows, parts: list[list[int]]) -> None:
+        self._rows = rows
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return Passes(self._rows, self._parts[at])
+        part = self._parts[at]
+        inputs = self._rows.reader.batch([self._rows.source(index) for index in part])
+        return {**inputs, "labels": self._labels(part, inputs["input_ids"])}
+
+    def _labels(self, part: list[int], ids: torch.Tensor) -> torch.Tensor:
+        labels = np.full(tuple(ids.shape), IGNORED, dtype=np.int64)
+        for at, index in enumerate(part):
+            tokens, row_labels = self._rows.row(index)
+            if not np.array_equal(ids[at, : len(tokens)].numpy(), tokens):
+                raise JobFailure(
+                    "unexpected",
+                    "The processor reads a row among others otherwise than alone.",
+                    hint="Set training.microBatchPerGpu to 1.",
+                )
+            labels[at, : len(tokens)] = row_labels
+        return torch.from_numpy(labels)
+
+
+def read_image_rows(
+    files: Sequence[Path],
+    reader: ImageReader,
+    reading: Reading,
+    tick: Callable[[int], None],
+    folder: Path | None = None,
+) -> ImageRows:
+    """Every row of a dataset as tokens and mask. Raises JobFailure naming the rows that cannot be trained on."""
+    collected = _Collected(reader, reading, RowStore(folder))
+    count = 0
+    for count, (line, place) in enumerate(_placed(files), start=1):
+        collected.take(line, place)
+        tick(count)
+    return collected.finish()
+
+
+def _placed(files: Sequence[Path]) -> Iterator[tuple[Line, tuple[Path, int]]]:
+    """The rows of a dataset, each with the file it is in and the byte its line begins at."""
+    return zip(read_lines(files), _starts(files), strict=True)
+
+
+def _starts(files: Sequence[Path]) -> Iterator[tuple[Path, int]]:
+    for path in files:
+        start = 0
+        with path.open("rb") as file:
+            for raw in file:
+                if (raw.removeprefix(b"\xef\xbb\xbf") if start == 0 else raw).strip():
+                    yield path, start
+                start += len(raw)
+
+
+class _Collected:
+    """Collects rows and refusals; a dataset is refused once, with all that is wrong with it."""
+
+    def __init__(self, reader: ImageReader, reading: Reading, store: RowStore) -> None:
+        self.reader = reader
+        self.reading = reading
+        self.store = store
+        self.long = LongRows(reading.max_length, reading.truncation)
+        self.places: list[tuple[Path, int]] = []
+        self.bad: list[tuple[str, str]] = []
+        self.empty: list[str] = []
+
+    def take(self, line: Line, place: tuple[Path, int]) -> None:
+        try:
+            (ids, (trained,)) = self.reader.read(self._good(line), [self.reading.policy])
+        except (LineRefused, MaskRefused, TemplateRefused) as error:
+            self.bad.append((line.place, str(error)))
+            return
+        if len(ids) > self.reading.max_length:
+            self.long.add(len(ids), line.place)
+        elif self.store.add(ids, trained):
+            self.places.append(place)
+        else:
+            self.empty.append(line.place)
+
+    def _good(self, line: Line) -> dict[str, Any]:
+        row = read_row(line.data)
+        problems = check_row(row)
+        if problems:
+            raise MaskRefused("; ".join(f"{problem.path}: {problem.message}" for problem in problems))
+        if tools_of(row):
+            raise MaskRefused("the row offers tools, and a run over images renders none")
+        return row
+
+    def finish(self) -> ImageRows:
+        refuse_rows(self.bad, "cannot be trained on", CORRECT)
+        self.long.refuse()
+        refuse_untrained_rows(self.empty)
+        if not len(self.store):
+            raise no_row_left(self.reading.dataset, self.long)
+        rows = self.store.finish(too_long=len(self.long))
+        return ImageRows(**vars(rows), places=tuple(self.places), reader=self.reader)
+
+
+def require_plain_settings(config: dict[str, Any]) -> None:
+    """Raise JobFailure for a configuration that only rows of text can follow."""
+    data, column = config["data"], config["loss"].get("explicitLossMaskColumn")
+    if data["truncation"] not in ("error", "drop"):
+        raise _refused(f"data.truncation is {data['truncation']}", "Set data.truncation to error or drop.")
+    if data["packing"]:
+        raise _refused("data.packing is on", "Set data.packing to false.")
+    if column is not None:
+        raise _refused(f"loss.explicitLossMaskColumn is {column}", "Leave loss.explicitLossMaskColumn out.")
+
+
+def _refused(setting: str, hint: str) -> JobFailure:
+    return JobFailure("unsupported_setting", f"{setting}, and the rows hold images.", hint=hint)

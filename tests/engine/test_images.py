@@ -1,0 +1,230 @@
+"""Rows with images: their length is the processor's, their pixels reach the model, its language backbone learns."""
+
+import jobs
+import numpy as np
+import pytest
+import tiny
+import tiny_images
+import torch
+from optimize_child.failures import JobFailure
+from optimize_child.image_rows import read_image_rows
+from optimize_child.images import ImageReader
+from optimize_child.masks import MaskRefused, Policy
+from optimize_child.models import load_model
+from optimize_child.template import ChatTemplate
+from optimize_child.token_rows import IGNORED
+from optimize_child.tokenizer import load_tokenizer
+from optimize_child.tokens import Reading, read_tokens
+from safetensors.torch import load_file
+from tiny_images import TOKENS_AN_IMAGE, image_row
+
+TEXT_ROW = {"messages": [{"role": "user", "content": "where"}, {"role": "assistant", "content": "late parcel"}]}
+
+
+@pytest.fixture(scope="session")
+def image_model(tmp_path_factory):
+    return tiny_images.make_image_model(tmp_path_factory.mktemp("image-model"))
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
+    """Where the images lie that rows name, as a plan says it."""
+    folder = tmp_path_factory.mktemp("pictures")
+    tiny_images.make_image(folder / "5fa1", colour=(200, 30, 30))
+    tiny_images.make_image(folder / "77b2", colour=(30, 30, 200), size=(90, 20))
+    return {"red.png": str(folder / "5fa1"), "blue.png": str(folder / "77b2")}
+
+
+@pytest.fixture(scope="session")
+def reader(image_model, pictures):
+    return ImageReader(image_model, ChatTemplate(load_tokenizer(image_model)), pictures)
+
+
+@pytest.fixture
+def plan_of(image_model, pictures):
+    def plan(file, **changes):
+        return tiny.sft_plan(image_model, [file], **{"dataset.images": pictures, **changes})
+
+    return plan
+
+
+def words(reader, row):
+    """The tokens of a row and the text of those that are trained."""
+    ids, (trained,) = reader.read(row, [Policy()])
+    return ids, reader.processor.tokenizer.decode([token for token, bit in zip(ids, trained, strict=True) if bit])
+
+
+@pytest.mark.requirement("R092")
+def test_a_row_is_as_long_as_its_text_and_what_the_processor_makes_of_its_images(reader):
+    without, _ = words(reader, image_row())
+    one, answer = words(reader, image_row("red.png"))
+    two, _ = words(reader, image_row("red.png", "blue.png"))
+    assert (len(one), len(two)) == (len(without) + TOKENS_AN_IMAGE, len(without) + 2 * TOKENS_AN_IMAGE)
+    assert answer == "screen<|im_end|>"
+
+
+def test_images_of_several_turns_leave_every_answer_in_its_place(reader):
+    first, second = image_row("red.png"), image_row("blue.png", question="and now", answer="login")
+    row = {"messages": [*first["messages"], *second["messages"]]}
+    ids, (last, every) = reader.read(row, [Policy(), Policy(all_turns=True)])
+    said = reader.processor.tokenizer.decode([token for token, bit in zip(ids, every, strict=True) if bit])
+    assert said == "screen<|im_end|>login<|im_end|>"
+    assert sum(last) < sum(every)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (image_row("green.png"), "the dataset does not hold"),
+        (image_row("red.png", question="what is <image> here"), "2 places for images and the row names 1"),
+    ],
+)
+def test_an_image_that_is_not_there_or_has_no_place_refuses_the_row(reader, row, reason):
+    with pytest.raises(MaskRefused, match=reason):
+        reader.read(row, [Policy()])
+
+
+def test_an_image_that_cannot_be_read_refuses_the_row_by_its_name(reader, image_model, tmp_path):
+    (tmp_path / "broken").write_bytes(b"\x89PNG\r\n\x1a\n????")
+    broken = ImageReader(image_model, ChatTemplate(load_tokenizer(image_model)), {"a.png": str(tmp_path / "broken")})
+    with pytest.raises(MaskRefused, match=r"the image a\.png cannot be read"):
+        broken.read(image_row("a.png"), [Policy()])
+
+
+def test_a_model_that_reads_text_refuses_images(base_model, tokenizer):
+    with pytest.raises(JobFailure) as info:
+        ImageReader(base_model, ChatTemplate(tokenizer), {})
+    assert info.value.code == "base_model_refused"
+    assert "image-text" in info.value.hint
+
+
+@pytest.fixture
+def read(reader, write_rows):
+    def read(rows, *, limit=512, truncation="error"):
+        return read_image_rows([write_rows(rows)], reader, Reading(Policy(), limit, truncation), lambda _done: None)
+
+    return read
+
+
+@pytest.mark.requirement("R091", "R092", "R095")
+def test_image_tokens_make_a_row_too_long_refused_by_name_or_left_out(read):
+    rows = [TEXT_ROW, image_row("red.png", "blue.png")]
+    with pytest.raises(JobFailure, match="1 row longer than maxSeqLength 40: line 2 ") as info:
+        read(rows, limit=40)
+    assert info.value.code == "row_too_long"
+    kept = read(rows, limit=40, truncation="drop")
+    assert (len(kept), kept.too_long) == (1, 1)
+
+
+@pytest.mark.requirement("R319", "R320")
+def test_a_row_that_offers_tools_is_refused_in_a_dataset_with_images(read):
+    tool = {"type": "function", "function": {"name": "track", "parameters": {}}}
+    with pytest.raises(JobFailure, match="line 2: the row offers tools"):
+        read([image_row("red.png"), {**TEXT_ROW, "tools": [tool]}])
+
+
+def test_a_pass_holds_the_rows_tokens_their_labels_and_their_pixels(read):
+    rows = read([image_row("red.png"), image_row("red.png", "blue.png", answer="login and"), TEXT_ROW])
+    passes = rows.layout(3).passes([[0], [1], [2]])
+    assert len(passes) == 2
+    pictured, text = passes
+    assert pictured["pixel_values"].shape[0] == 3
+    assert "pixel_values" not in text
+    for at in (0, 1):
+        ids, labels = rows.row(at)
+        assert pictured["input_ids"][at, : len(ids)].tolist() == ids.tolist()
+        assert pictured["labels"][at, : len(ids)].tolist() == labels.tolist()
+    assert (pictured["labels"][0, len(rows.row(0)[0]) :] == IGNORED).all()
+    assert text["labels"].tolist() == [rows.row(2)[1].tolist()]
+
+
+def test_a_run_over_images_trains_the_language_backbone_and_looks_at_the_pixels(tmp_path, plan_of, write_rows):
+    file = write_rows([image_row("red.png", answer="red"), image_row("blue.png", answer="blue"), TEXT_ROW])
+    changes = {"config.hyperparams.training.epochs": 4, "config.data.shuffle": False}
+    attempt = jobs.run(tmp_path / "attempt", plan_of(file, **changes))
+    (resolved,) = (event["resolved"] for event in tiny.events_of(attempt, "engine_config"))
+    assert resolved["path"]["kind"] == "plain"
+    assert resolved["architecture"] == "LlavaForConditionalGeneration"
+    losses = jobs.metrics(attempt, "loss")
+    assert losses[-1] < losses[0]
+    (finished,) = tiny.events_of(attempt, "finished")
+    adapter = load_file(attempt / finished["adapter"] / "adapter_model.safetensors")
+    assert adapter
+    assert all("language_model" in name for name in adapter)
+
+
+def test_other_pixels_give_another_loss(read, image_model):
+    model = load_model(image_model, device="cpu").eval()
+    passes = read([image_row("red.png"), image_row("blue.png")]).layout(1).passes([[0], [1]])
+    with torch.inference_mode():
+        red, blue = (float(model(**part).loss) for part in passes)
+    assert red != blue
+
+
+@pytest.mark.requirement("R101")
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"config.data.truncation": "oldest"}, "data.truncation is oldest"),
+        ({"config.data.packing": True}, "data.packing is on"),
+        ({"config.loss.explicitLossMaskColumn": "weights"}, "explicitLossMaskColumn is weights"),
+    ],
+)
+def test_settings_that_only_text_can_follow_are_refused(tmp_path, plan_of, write_rows, change, reason):
+    failure = jobs.failure(jobs.run(tmp_path / "attempt", plan_of(write_rows([image_row("red.png")]), **change)))
+    assert (failure["code"], reason in failure["reason"]) == ("unsupported_setting", True)
+
+
+@pytest.mark.requirement("R092")
+def test_an_analysis_counts_rows_with_images_as_the_run_reads_them(tmp_path, image_model, pictures, write_rows, read):
+    rows = [image_row("red.png"), image_row("red.png", "blue.png"), image_row("red.png", "blue.png"), TEXT_ROW]
+    plan = {
+        **tiny.sft_plan(image_model, [write_rows(rows)], **{"dataset.images": pictures}),
+        "entry": "analyse",
+        "product_version": "0.9.9",
+        "processes": 1,
+        "out": str(tmp_path / "out"),
+    }
+    attempt = jobs.run(tmp_path / "attempt", plan)
+    report = tiny.events_of(attempt, "finished")[0]["report"]
+    measured = np.fromfile(tmp_path / "out" / "lengths.bin", dtype="<i4").reshape(-1, 4)
+    found = read(rows)
+    assert measured[:, 0].tolist() == found.lengths().tolist()
+    assert report["trainedTokens"]["default"] == found.trained_tokens()
+    assert report["duplicates"]["exact"] == 1
+
+
+@pytest.mark.requirement("R332")
+def test_a_template_that_reads_parts_renders_the_texts_of_a_dataset_without_images(image_model, write_rows):
+    template = ChatTemplate(load_tokenizer(image_model))
+    assert template.reads_parts
+    assert template.render(TEXT_ROW["messages"]) == (
+        "<|im_start|>user\nwhere<|im_end|>\n<|im_start|>assistant\nlate parcel<|im_end|>\n"
+    )
+    rows = read_tokens([write_rows([TEXT_ROW])], template, Reading(Policy(), 512, "error"), lambda _done: None)
+    _, labels = rows.row(0)
+    assert template.tokenizer.decode(labels[labels != IGNORED]) == "late parcel<|im_end|>"
+
+
+@pytest.mark.requirement("R332")
+def test_an_image_text_model_is_asked_rows_of_text(tmp_path, image_model, write_rows):
+    plan = {
+        **tiny.sft_plan(image_model, []),
+        "entry": "evaluate",
+        "rows": {"files": [str(write_rows([TEXT_ROW, TEXT_ROW]))]},
+        "skip_positions": [],
+        "systems": [{"name": "candidate", "adapter": None}],
+        "max_new_tokens": 4,
+    }
+    answers = tiny.events_of(jobs.run(tmp_path / "attempt", plan), "answer")
+    prompt = load_tokenizer(image_model)("<|im_start|>user\nwhere<|im_end|>\n<|im_start|>assistant\n")["input_ids"]
+    assert [answer["prompt_tokens"] for answer in answers] == [len(prompt)] * 2
+    assert answers[0]["answer"] == answers[1]["answer"]
+
+
+def test_a_prepared_image_text_folder_is_examined_with_its_towers(image_model):
+    from optimize_child.checks import examine
+
+    facts = examine(image_model, {})
+    assert facts["architecture"] == "LlavaForConditionalGeneration"
+    assert facts["context_length"] == 2048
