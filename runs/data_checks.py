@@ -66,12 +66,12 @@ def _check_images(path: str, dataset: DatasetFacts, method: str, base: BaseModel
 
 def _check_tools(facts: Facts) -> Iterator[Problem]:
     """A run over images renders every row without its tools. A version whose tool rows were not counted passes."""
-    pages = next((dataset for _, dataset in _datasets(facts) if dataset.num_images), None)
+    pages = next((dataset.reference for _, dataset in _datasets(facts) if dataset.num_images), "")
     for path, dataset in _datasets(facts) if pages else []:
         if dataset.num_tool_rows:
             rows = "1 row that offers" if dataset.num_tool_rows == 1 else f"{dataset.num_tool_rows} rows that offer"
             yield Problem(path, "tools_with_images", f"{dataset.reference} has {rows} tools, and a run over the images "
-                          f"of {pages.reference} renders no tools: it would train unlike evaluation and serving.",
+                          f"of {pages} renders no tools: it would train unlike evaluation and serving.",
                           "Remove the tools from every row, or train the rows with images in a run of their own.")
 
 

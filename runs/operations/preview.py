@@ -51,11 +51,11 @@ def _preview(config: Mapping[str, Any], references: Mapping[str, Any], rows: int
     if part.get("images"):
         raise Refused(f"A preview shows rows of text; {dataset['reference']} holds {len(part['images'])} images.",
                       code="preview_not_available", hint="See the rows with `./optimize datasets rows`.")
-    plan = {"entry": "preview", "base_model": _base_model(references["baseModel"]), "dataset": part,
-            "config": dict(config), "rows": rows}
+    base = _base_model(references["baseModel"])
+    plan = {"entry": "preview", "base_model": base, "dataset": part, "config": dict(config), "rows": rows}
     shown: dict[str, Any] = run_short_job(plan, kind="preview")["preview"]
-    return {"dataset": dataset["reference"], "baseModel": references["baseModel"]["repository"],
-            "baseModelRevision": plan["base_model"]["revision"], "exampleCount": dataset["numExamples"]} | shown
+    return {"dataset": dataset["reference"], "baseModel": base["repository"], "baseModelRevision": base["revision"],
+            "exampleCount": dataset["numExamples"]} | shown
 
 
 def _base_model(reference: Mapping[str, Any]) -> dict[str, Any]:

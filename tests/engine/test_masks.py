@@ -1,5 +1,6 @@
 """Which characters and tokens are trained, under the stock chat templates of several model families."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ FAMILIES = {
     "gpt-oss": "gptoss",
 }
 LAST = Policy()
+LOOP = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
 END = {
     "qwen2.5": "<|im_end|>",
     "qwen3": "<|im_end|>",
@@ -229,9 +231,21 @@ def test_a_template_that_refuses_a_conversation_says_why():
 
 def test_a_template_that_never_ends_is_interrupted(monkeypatch):
     monkeypatch.setattr("optimize_child.template.RENDER_SECONDS", 0.2)
-    loop = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
     with pytest.raises(TemplateRefused, match="did not finish"):
-        template(loop).render(say("a", "b"))
+        template(LOOP).render(say("a", "b"))
+
+
+def test_a_template_that_never_ends_is_interrupted_in_a_worker_process_too(monkeypatch):
+    monkeypatch.setattr("optimize_child.template.RENDER_SECONDS", 0.05)
+    endless = template("{% if messages | length > 2 %}" + LOOP + "{% endif %}{{ messages[0].content }}")
+    worker = os.fork()
+    if not worker:
+        try:
+            endless.render(say("a", "b", "c"))
+        except TemplateRefused as refusal:
+            os._exit(7 if "did not finish" in str(refusal) else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 7
 
 
 def test_two_renderings_on_different_days_are_the_same():
