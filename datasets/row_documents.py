@@ -5,12 +5,13 @@ from typing import Any
 
 import orjson
 
+from datasets.formats.prepared import FORMAT as PREPARED
+from datasets.pairs import FORMAT as PREFERENCE
 from datasets.row_cut import cut_row
 from datasets.rows import FORMAT as CHAT
 from datasets.rows import Row, text_of
-from datasets.stored_rows import PREPARED, StoredRow
+from datasets.stored_rows import StoredRow
 
-PREFERENCE = "preference-jsonl-v1"
 OWN_KEYS = {CHAT: ("messages", "tools"), PREFERENCE: ("prompt", "chosen", "rejected", "tools")}
 SHOWN_BYTES = 64 * 1024
 """A row larger than this is not shown whole by programs either; its bytes are a download."""

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from datasets.errors import RowsNotSearchable
+from datasets.formats.prepared import FORMAT as PREPARED
 from datasets.models import ExampleSet
 from datasets.queries import example_set
 from datasets.row_documents import SHOWN_BYTES, row_document
 from datasets.row_repeats import note_repeats
 from datasets.row_search import Words
-from datasets.stored_rows import PREPARED, StoredRow, rows_from
+from datasets.stored_rows import StoredRow, rows_from
 from optimize_site.kernel.api import MAX_LIMIT
 from optimize_site.kernel.errors import InvalidInput
 from registry.models import Version

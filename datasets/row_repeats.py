@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Protocol
 
+from datasets.formats.prepared import FORMAT as PREPARED
 from datasets.models import ExampleSet
 from datasets.row_index import checksum
-from datasets.stored_rows import PREPARED, StoredRow, index_of, parts_of, row_at
+from datasets.stored_rows import StoredRow, index_of, parts_of, row_at
 
 LISTED = 5
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from datasets.analyses.queries import find_analysis, lengths_of, status_of
+from datasets.formats.prepared import FORMAT as PREPARED
 from datasets.models import ExampleSet
-from datasets.stored_rows import PREPARED
 from datasets.token_text import text_pieces
 from registry.base_model_queries import BaseModelState, find_base_model, get_base_model
 from registry.models import Version

@@ -6,10 +6,11 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router
 
 from datasets import overlaps
+from datasets.formats.prepared import FORMAT as PREPARED
 from datasets.queries import KIND, example_set
 from datasets.row_pages import read_page
 from datasets.row_tokens import add_tokens
-from datasets.stored_rows import PREPARED, row_at
+from datasets.stored_rows import row_at
 from optimize_site.kernel.downloads import download
 from registry.models import Version
 from registry.queries import get_artifact, get_version, resolve_version

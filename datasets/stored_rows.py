@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from datasets.errors import RowsGone, RowUnknown
+from datasets.formats.prepared import FORMAT as PREPARED
 from datasets.models import ExampleSet
 from datasets.parquet_rows import read_tokens
 from datasets.row_index import BEGINNING, RowIndex, open_index, read_rows
 from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.conf import home
 
-PREPARED = "prepared-tokens-v1"
 MAX_SAMPLED = 16
 
 

@@ -8,8 +8,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from datasets import queries
+from datasets.formats.eval_items import FORMAT as ITEMS
 from datasets.models import ExampleSet
+from datasets.pairs import FORMAT as PREFERENCE
 from datasets.views import analyses, contents, kin, leaks, reading
+from datasets.views.terminal import same_from_a_terminal
 from optimize_site.kernel.htmx import HtmxRequest
 from registry.models import Version
 from registry.queries import get_artifact, get_version, newest
@@ -20,7 +23,7 @@ TABS: dict[str, tuple[str, Tab]] = {
     "lengths": ("Lengths", analyses.lengths_tab),
     "leakage": ("Leakage", leaks.leakage_tab), "versions": ("Versions and names", kin.versions_tab),
     "lineage": ("Lineage and use", kin.lineage_tab)}
-UNITS = {"preference-jsonl-v1": "Pairs", "eval-items-v1": "Items"}
+UNITS = {PREFERENCE: "Pairs", ITEMS: "Items"}
 
 
 @require_GET
@@ -35,7 +38,9 @@ def detail(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else "rows"
     context = {"artifact": artifact, "version": version, "examples": examples, "tab": tab,
-               "version_label": str(version.number), "unit": UNITS.get(examples.format, "Rows"),
+               "unit": UNITS.get(examples.format, "Rows"),
                "tabs": [(key, text) for key, (text, _) in TABS.items()], "tab_template": f"datasets/tab_{tab}.html"}
+    context |= TABS[tab][1](request, version, examples)
+    context["command"], context["route"] = same_from_a_terminal(tab, version, context)
     template = "datasets/detail.html#tab" if request.htmx else "datasets/detail.html"
-    return render(request, template, context | TABS[tab][1](request, version, examples))
+    return render(request, template, context)

@@ -1,8 +1,6 @@
 """The rows of a dataset on its page: readable in every format, by position or by their words."""
 
-import shlex
 from typing import Any
-from urllib.parse import urlencode
 
 from datasets.analyses.queries import list_analyses, status_of
 from datasets.models import ExampleSet
@@ -38,15 +36,7 @@ def rows_tab(request: HtmxRequest, version: Version, examples: ExampleSet) -> di
             "share": (found["nextOffset"] or 0) / max(1, found["total"]), "is_first": offset == 0,
             "previous": max(0, offset - ROWS), "last": examples.num_examples - 1,
             "is_compared": found["repeats"]["compared"] >= found["total"],
-            "command_words": f" --search {shlex.quote(search)}" * bool(search) + f" --offset {offset}" * bool(offset),
-            "route_words": _query(search=search, offset=offset),
             "raw": f"/v1/registry/datasets/{version.artifact.reference}/versions/v{version.number}/rows"}
-
-
-def _query(**asked: Any) -> str:
-    """The query of the route that gives these rows."""
-    stated = {key: value for key, value in asked.items() if value}
-    return f"?{urlencode(stated)}" if stated else ""
 
 
 def analysed_models(examples: ExampleSet) -> list[str]:

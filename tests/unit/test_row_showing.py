@@ -5,10 +5,11 @@ import json
 import orjson
 import pytest
 
+from datasets.formats.prepared import FORMAT as PREPARED
 from datasets.row_cut import cut_row
 from datasets.row_documents import row_document
 from datasets.row_search import Words
-from datasets.stored_rows import PREPARED, StoredRow
+from datasets.stored_rows import StoredRow
 
 
 def stored(value):
