@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from optimize_child.compute_path import ComputePath
 from optimize_child.failures import JobFailure
-from optimize_child.images import ImageReader, image_paths
+from optimize_child.image_messages import image_paths
 from optimize_child.lines import Line, read_lines
 from optimize_child.masks import MaskRefused
 from optimize_child.refusals import refuse_rows, refuse_untrained_rows
@@ -22,6 +22,9 @@ from optimize_child.rows import LineRefused, check_row, read_row, tools_of
 from optimize_child.template import TemplateRefused
 from optimize_child.token_rows import IGNORED, RowStore, TokenRows
 from optimize_child.tokens import CORRECT, Reading
+
+if TYPE_CHECKING:
+    from optimize_child.images import ImageReader
 
 IMAGES_PATH = ComputePath("plain", False, "the rows hold images, which the model reads beside the text")
 
@@ -106,6 +109,13 @@ def read_image_rows(
     for count, (line, place) in enumerate(_placed(files), start=1):
         collected.take(line, place)
         tick(count)
+    return collected.finish()
+
+
+def read_image_line(line: Line, reader: ImageReader, reading: Reading) -> TokenRows:
+    """One row as tokens and mask, read to be shown. Raises JobFailure as `read_image_rows` does."""
+    collected = _Collected(reader, reading, RowStore())
+    collected.take(line, (Path(), 0))
     return collected.finish()
 
 

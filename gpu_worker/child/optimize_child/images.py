@@ -6,7 +6,7 @@ which is checked token by token, so the places of trained text carry over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +16,8 @@ from transformers import AutoProcessor
 from optimize_child.analysis.counting import Counted
 from optimize_child.analysis.placing import POLICIES
 from optimize_child.failures import JobFailure
+from optimize_child.image_messages import image_paths, messages_with_images
 from optimize_child.masks import Conversation, MaskRefused, Policy, token_mask
-from optimize_child.rows import messages_of
 from optimize_child.template import ChatTemplate
 from optimize_child.template_check import TemplateCheck
 
@@ -140,28 +140,3 @@ def load_processor(base: Path) -> Any:
             "base_model_refused", "The base model reads text, and the dataset holds images.", hint=READS_TEXT
         )
     return processor
-
-
-def image_paths(row: dict[str, Any]) -> list[str]:
-    """The paths of a row's images, in the order the row shows them."""
-    return [part["path"] for message in row["messages"] for part in _parts(message) if part["type"] == "image"]
-
-
-def messages_with_images(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """A good row's messages the way an image-text template reads them: images as parts, other contents as texts."""
-    pairs = zip(row["messages"], messages_of(row), strict=True)
-    return [{**plain, "content": list(_shown(message))} if _holds_image(message) else plain for message, plain in pairs]
-
-
-def _holds_image(message: dict[str, Any]) -> bool:
-    return any(part["type"] == "image" for part in _parts(message))
-
-
-def _shown(message: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """The parts of a content without what only the dataset needs: a template might write a path."""
-    return ({"type": "image"} if part["type"] == "image" else part for part in _parts(message))
-
-
-def _parts(message: dict[str, Any]) -> list[dict[str, Any]]:
-    content = message.get("content")
-    return content if isinstance(content, list) else []

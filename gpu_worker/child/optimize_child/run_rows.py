@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optimize_child import image_rows, prepared_rows
 from optimize_child.explicit_masks import require_masks
-from optimize_child.images import ImageReader
 from optimize_child.job import Job
 from optimize_child.masks import policy_of
 from optimize_child.order import one_row_each, pack
@@ -16,6 +15,9 @@ from optimize_child.system_alone import RULE, SystemAlone
 from optimize_child.template import ChatTemplate
 from optimize_child.token_rows import TokenRows
 from optimize_child.tokens import Reading, read_tokens
+
+if TYPE_CHECKING:
+    from optimize_child.images import ImageReader
 
 
 class RunRows(NamedTuple):
@@ -86,12 +88,16 @@ class _RunReader:
             return self._prepared(dataset, files, name, tick)
         reading = reading_of(self.job.plan, name, self.watch)
         if self.holds_images:
-            base = Path(self.job.plan["base_model"]["folder"])
-            images = ImageReader(base, self.template, dataset.get("images") or {})
-            return image_rows.read_image_rows(files, images, reading, tick, self.job.folder)
+            return image_rows.read_image_rows(files, self._images(dataset), reading, tick, self.job.folder)
         rows = read_tokens(files, self.template, reading, tick, self.job.folder)
         require_masks(reading.mask_column, rows.masked, name)
         return rows
+
+    def _images(self, dataset: dict[str, Any]) -> ImageReader:
+        # Few runs read images, and every run would wait for what is imported for them.
+        from optimize_child.images import ImageReader
+
+        return ImageReader(Path(self.job.plan["base_model"]["folder"]), self.template, dataset.get("images") or {})
 
     def _prepared(self, dataset: dict[str, Any], files: list[Path], name: str, tick: Any) -> TokenRows:
         prepared_rows.check_prepared(dataset, self.job.plan["base_model"], self.template.sha256)
