@@ -73,6 +73,20 @@ def test_a_pair_that_cannot_be_used_is_refused_by_its_line():
     assert not ExampleSet.objects.exists()
 
 
+@pytest.mark.requirement("R305", "R306")
+def test_pairs_come_in_shards_too_and_a_chat_row_among_them_is_refused_by_its_line(tmp_path, capsys):
+    pairs = [PAIR | {"chosen": BETTER | {"content": str(number)}} for number in range(20)]
+    argv = ["datasets", "register", "triage/pairs", "--shard-size", "1KiB", "-o", "json", "-f"]
+    made = json.loads(printed(Registry, capsys, *argv, kept(tmp_path, lines(*pairs), "pairs.jsonl")))
+    assert (made["pairCount"], made["format"]) == (20, "preference-jsonl-v1")
+    assert [item["path"] for item in made["objects"]][:2] == ["examples-00000.jsonl", "examples-00001.jsonl"]
+    mixed = kept(tmp_path, lines(*pairs, {"messages": [ASKED, BETTER]}), "mixed.jsonl")
+    assert Registry().run([*argv, str(mixed)]) == 3
+    told = "".join(capsys.readouterr())
+    assert "line 21" in told and "not both" in told
+    assert Registry().run(["datasets", "register", "triage/pairs", "-f", str(mixed)]) == 3
+
+
 @pytest.mark.requirement("R317")
 def test_rows_that_offer_tools_are_counted_and_shown(capsys):
     row = {"messages": [ASKED, BETTER]}
