@@ -45,12 +45,14 @@ def upload(request: HtmxRequest) -> HttpResponse:
     if request.method != "POST":
         return render(request, "registry/bundle_upload.html", context)
     try:
+        actor = actor_of(request)
+        actor.require("operator")
         file = request.FILES.get("file")
         if file is None:
             raise InvalidInput("No ZIP was sent, or it is larger than this box takes.", code="no_file",
                                hint="Choose a ZIP of the folder.")
         done = register_bundle(values["reference"], file.chunks(), alias=values["alias"],
-                               description=values["description"], actor=actor_of(request))
+                               description=values["description"], actor=actor)
     except OperationError as error:
         if error.status == 403:
             raise

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver, reverse
 
 from datasets.models import Analysis
+from tests.unit.test_archives import zipped
 from tests.web import scenes
 from tests.web.conftest import browser_of
 
@@ -33,6 +34,10 @@ def samples(box) -> dict[str, tuple]:
     dataset, analysis = (task, "train"), Analysis.objects.latest("created_at").pk
     return {
         "box:log": ("web.log",), "box:docs-page": ("quickstart",), "registry:base-model": (base,),
+        "registry:namespace": (task,), "registry:archive": (task,), "registry:unarchive": (task,),
+        "registry:annotate": (task,), "registry:bundle": (task, "scoring"), "registry:bundle-alias": (task, "scoring"),
+        "evaluations:workload-archive": (task,), "evaluations:workload-unarchive": (task,),
+        "evaluations:model-alias": (model,),
         "registry:select": (base,), "registry:deselect": (base,), "datasets:version": (version,),
         "datasets:detail": dataset, "datasets:alias": dataset, "datasets:alias-remove": dataset,
         "datasets:note": dataset, "datasets:analyze": dataset, "datasets:analysis": (analysis,),
@@ -51,7 +56,8 @@ SENT = {
     "datasets:note": {"version": "v1", "description": "x"}, "datasets:analyze": {"version": "v1", "model": scenes.BASE},
     "evaluations:workload-settings": {"description": "x"},
     "endpoints:try": {"input": "hello"}, "evaluations:workload-new": {"name": "another"},
-    "datasets:upload": {"reference": "a/b"},
+    "datasets:upload": {"reference": "a/b"}, "registry:annotate": {"description": "x"},
+    "registry:bundle-alias": {"alias": "now", "version": "v1"}, "evaluations:model-alias": {"alias": "now"},
 }
 READING = {"box:sign-out", "runs:check"}  # POST routes that change nothing a role guards
 
@@ -61,8 +67,10 @@ def box(db):
     from endpoints.operations.trials import start_trial
     from optimize_site.kernel.auth import LOCAL
     from optimize_site.kernel.conf import home
+    from registry.operations.bundles import register_bundle
 
     found = scenes.busy_box()
+    register_bundle(f"{found['workload'].name}/scoring", [zipped(("reward.py", b"x = 1"))], actor=LOCAL)
     found["trial"] = start_trial(found["second"].model, [{"role": "user", "content": "hi"}], actor=LOCAL)
     (home() / "logs").mkdir(exist_ok=True)
     (home() / "logs" / "web.log").write_text("started\n")
@@ -145,7 +153,8 @@ def test_every_link_of_every_page_leads_somewhere(box):
 
 def test_an_empty_box_shows_every_list_with_its_next_step(viewer):
     for name in ("box:home", "evaluations:workloads", "runs:list", "evaluations:models", "datasets:list",
-                 "evaluations:list", "box:box", "registry:base-models", "runs:new"):
+                 "evaluations:list", "box:box", "registry:base-models", "runs:new", "registry:namespaces",
+                 "registry:bundles", "registry:garbage"):
         assert viewer.get(reverse(name)).status_code == 200, name
     assert b"From nothing to a model of your own" in viewer.get("/").content
     assert b"No run yet" in viewer.get(reverse("runs:list")).content
