@@ -33,6 +33,7 @@ ROUTERS = (
     ("/training/projects", "evaluations.workloads_api"),
     ("/training/runs", "runs.preview_api"),
     ("/training/runs", "runs.api"),
+    ("/training/runs", "runs.branches_api"),
     ("/training/snapshots", "runs.snapshots_api"),
     ("/training/datasets/analyses", "runs.analyses_api"),
     ("/training/evaluations", "evaluations.api"),

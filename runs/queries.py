@@ -86,9 +86,10 @@ def snapshots_of(run: Run) -> QuerySet[Snapshot]:
     return run.snapshots.select_related("candidate").prefetch_related("holds").order_by("-step", "-attempt")
 
 
-def get_snapshot(text: str) -> Snapshot:
-    """The snapshot whose ID is, or begins with, `text`. Raises NotFound, AmbiguousPrefix."""
+def get_snapshot(text: str, *, run: Run | None = None) -> Snapshot:
+    """The snapshot, of a run where it is named, whose ID is or begins with `text`. Raises NotFound, AmbiguousPrefix."""
     found = Snapshot.objects.select_related("run__workload").prefetch_related("holds")
+    found = found.filter(run=run) if run is not None else found
     return find_by_prefix(found, text.strip().lower(), noun="snapshot")
 
 

@@ -52,6 +52,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "tokensPerSecond": queries.mean_throughput(run), "dataFit": run.data_fit, "checks": run.checks,
         "lengthCheck": run.length_check or None,
         "failureHint": run.failure_hint or None, "failureEvidence": run.failure_evidence or None,
+        "parentRunId": run.parent_id, "restore": _restore(run), "sweepPoint": run.sweep_point,
         "pause": run.pause, "pauseAtStep": run.pause_at_step, "savesWaiting": run.saves_waiting,
         "savesSkipped": run.saves_skipped,
         "attempts": [attempt_document(attempt) for attempt in queries.attempts_of(run)],
@@ -135,6 +136,13 @@ def candidate_document(candidate: Candidate) -> dict[str, Any]:
     return {"modelId": candidate.pk, "snapshotId": candidate.snapshot_id, "phase": candidate.phase,
             "failureReason": candidate.reason or None, "model": version.reference if version else None,
             "createdBy": candidate.created_by, "createdAt": candidate.created_at}
+
+
+def _restore(run: Run) -> dict[str, Any] | None:
+    """Where a branch starts and how it was restored, with the reason."""
+    source = run.source_snapshot
+    return {"mode": run.restore_mode, "reason": run.restore_reason, "snapshotId": source.pk,
+            "step": source.step} if source else None
 
 
 def _failure(run: Run) -> str | None:

@@ -82,6 +82,7 @@ def state_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Method", run["method"].upper()), ("Base model", run["baseModel"]), ("Dataset", _dataset(run, "dataset")),
         ("Validation", _dataset(run, "validationDataset")), ("Phase", title(run["phase"])),
         ("Progress", progress_words(run)), ("Saved", _saved(run)), ("Resumed", _resumed(run)),
+        ("Branched from", _branched(run)), ("Restore", _restored(run)),
         ("Pause", pause_line(run) if run["pause"] else None),
         ("Pauses at", f"update {run['pauseAtStep']}" if run["pauseAtStep"] else None),
         ("Lengths", check_words(run["lengthCheck"])),
@@ -292,6 +293,16 @@ def _saved(run: Mapping[str, Any]) -> str | None:
         return None
     behind = run["observedStep"] - run["savedStep"]
     return f"step {run['savedStep']} ({'latest reported step' if behind <= 0 else f'{behind} behind the latest step'})"
+
+
+def _branched(run: Mapping[str, Any]) -> str | None:
+    restore = run["restore"]
+    return f"run {run['parentRunId'][:12]} at step {restore['step']}" if restore else None
+
+
+def _restored(run: Mapping[str, Any]) -> str | None:
+    restore = run["restore"]
+    return f"{restore['mode']}. {restore['reason']}" if restore else None
 
 
 def _resumed(run: Mapping[str, Any]) -> str | None:

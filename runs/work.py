@@ -57,9 +57,9 @@ class RunWork:
         return sft_body(
             base_model=_base_model_part(row), dataset=_rows_part(row, "dataset"),
             validation=_rows_part(row, "validationDataset") if row.references.get("validationDataset") else None,
-            config=row.config, execution=row.execution, resume=resume,
-            pause_at=_pause_at(row, resume), is_first_attempt=attempt.number == 1,
-            strict=bool(setting("trainer.jobs.strict-compute")))
+            config=row.config, execution=row.execution, resume=resume, start=_start_part(row),
+            total_steps=row.total_steps if row.parent_id else None, pause_at=_pause_at(row, resume),
+            is_first_attempt=attempt.number == 1, strict=bool(setting("trainer.jobs.strict-compute")))
 
     def on_event(self, row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
         handle = HANDLERS.get(event["type"])
@@ -113,6 +113,15 @@ def _base_model_part(row: Run) -> dict[str, Any]:
 def _rows_part(row: Run, name: str) -> dict[str, Any]:
     reference = row.references[name]
     return dataset_part(reference["contentHash"], name=reference["reference"])
+
+
+def _start_part(row: Run) -> dict[str, Any] | None:
+    """The snapshot a branch starts from; every attempt is told, for its place in the data."""
+    source = row.source_snapshot
+    if source is None:
+        return None
+    return {"folder": str(queries.folder_of_snapshot(source)), "mode": row.restore_mode,
+            "manifest_sha256": source.manifest_sha256, "state_manifest_sha256": source.state_manifest_sha256 or None}
 
 
 def _pause_at(row: Run, resume: dict[str, Any] | None) -> int | None:

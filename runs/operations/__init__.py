@@ -1,7 +1,8 @@
-"""What can be done with runs: check, submit, pause, resume, cancel, annotate, keep snapshots; the control steps."""
+"""What can be done with runs: check, submit, branch, pause, resume, cancel, annotate, keep snapshots; control steps."""
 
 from runs.operations.advance import advance_all, advance_run
 from runs.operations.annotate import annotate_run
+from runs.operations.branching import branch_run, plan_branch
 from runs.operations.cancel import cancel_run
 from runs.operations.candidates import get_candidate, register_candidate
 from runs.operations.check import check_run
@@ -9,7 +10,8 @@ from runs.operations.holds import pin_snapshot, release_snapshot, unpin_snapshot
 from runs.operations.pausing import Pausing, pause_run, resume_run
 from runs.operations.retention import tend_snapshots
 from runs.operations.submit import Submission, submit_run
+from runs.operations.sweeping import sweep_runs
 
-__all__ = ["Pausing", "Submission", "advance_all", "advance_run", "annotate_run", "cancel_run", "check_run",
-           "get_candidate", "pause_run", "pin_snapshot", "register_candidate", "release_snapshot", "resume_run",
-           "submit_run", "tend_snapshots", "unpin_snapshot"]
+__all__ = ["Pausing", "Submission", "advance_all", "advance_run", "annotate_run", "branch_run", "cancel_run",
+           "check_run", "get_candidate", "pause_run", "pin_snapshot", "plan_branch", "register_candidate",
+           "release_snapshot", "resume_run", "submit_run", "sweep_runs", "tend_snapshots", "unpin_snapshot"]

@@ -14,11 +14,13 @@ from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.errors import OperationError, PhaseConflict, Problem
 from optimize_site.kernel.phases import move
 from registry.base_model_queries import base_model_state
+from registry.errors import NamespaceArchived
 from registry.models import Version
 from runs import queries
 from runs.data_checks import check_prepared
 from runs.lookups import base_model_facts, dataset_facts
 from runs.models import Run
+from runs.operations.holds import RUN, let_go
 from runs.operations.length_check import check_lengths, opening_of
 from runs.operations.recording import register_adapter
 from runs.operations.resting import is_pausing, rest
@@ -142,19 +144,28 @@ def record_model(run: Run) -> None:
         return
     try:
         version = register_adapter(run, final)
+    except NamespaceArchived as error:
+        # Archived while the run trained: its adapter is not lost, it registers once the namespace is brought back.
+        _wait_to_record(run, f"{error.detail} {error.hint}")
+        return
     except OperationError as error:
         fail_run(run, code=error.code, reason=f"The adapter could not be registered: {error.detail}", hint=error.hint)
         return
     except OSError as error:
         # The adapter is trained and safe where it lies; the reconciler tries again once there is room.
-        Run.objects.filter(pk=run.pk).update(wait_reason=f"The adapter could not be stored yet: {error}."[:300])
-        log.warning("adapter not stored", extra={"action": "adapter_not_stored", "run": run.pk, "error": str(error)})
+        _wait_to_record(run, f"The adapter could not be stored yet: {error}.")
         return
     _move(run, "CLEANING_UP", model=version, data={"modelId": version.pk, "model": version.reference})
 
 
+def _wait_to_record(run: Run, reason: str) -> None:
+    Run.objects.filter(pk=run.pk).update(wait_reason=reason[:300])
+    log.warning("adapter not stored", extra={"action": "adapter_not_stored", "run": run.pk, "error": reason})
+
+
 def clean_up(run: Run) -> None:
-    """Nothing is held any more: the terminal phase follows from what the run has."""
+    """Nothing is held any more, a branch's source neither: the terminal phase follows from what the run has."""
+    let_go(holder_kind=RUN, holder_id=run.pk)
     if run.model_id:
         _move(run, "COMPLETED")
     elif run.failure_code:

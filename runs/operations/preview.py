@@ -48,9 +48,6 @@ def _preview(config: Mapping[str, Any], references: Mapping[str, Any], rows: int
                       code="preview_not_available", hint="See the rows with `./optimize datasets rows`.")
     dataset = references["dataset"]
     part = dataset_part(dataset["contentHash"], name=dataset["reference"])
-    if part.get("images"):
-        raise Refused(f"A preview shows rows of text; {dataset['reference']} holds {len(part['images'])} images.",
-                      code="preview_not_available", hint="See the rows with `./optimize datasets rows`.")
     base = _base_model(references["baseModel"])
     plan = {"entry": "preview", "base_model": base, "dataset": part, "config": dict(config), "rows": rows}
     shown: dict[str, Any] = run_short_job(plan, kind="preview")["preview"]

@@ -39,9 +39,9 @@ def submit_run(document: Any, *, actor: Actor) -> Submission:
     refused, _ = measure(resolved, facts)
     if resolved.problems or refused:
         raise RunRefused.because([*resolved.problems, *refused])
-    run = _build(parsed.descriptor, document, resolved, facts, actor)
+    run = build_run(parsed.descriptor, document, resolved, facts, actor)
     try:
-        _store(run, actor)
+        store_run(run, actor)
     except IntegrityError:
         # Another request with this submission came between the look and the insert: its run is the answer.
         earlier = _earlier(parsed, facts, document)
@@ -68,7 +68,8 @@ def _earlier(parsed: Parsed, facts: Facts, document: Any) -> Run | None:
     return run
 
 
-def _build(descriptor: RunDescriptor, document: Any, resolved: Resolved, facts: Facts, actor: Actor) -> Run:
+def build_run(descriptor: RunDescriptor, document: Any, resolved: Resolved, facts: Facts, actor: Actor) -> Run:
+    """The row of a run that was found good, not stored yet."""
     assert facts.workload is not None and facts.base_model is not None  # noqa: S101 - a valid descriptor has both
     return Run(
         id=run_id_of(facts.workload, descriptor.submission_id), workload_id=facts.workload.id,
@@ -83,7 +84,8 @@ def _build(descriptor: RunDescriptor, document: Any, resolved: Resolved, facts: 
 
 
 @transaction.atomic
-def _store(run: Run, actor: Actor) -> None:
+def store_run(run: Run, actor: Actor) -> None:
+    """Admit the run. Raises IntegrityError where it is there already, and what its workload refuses."""
     run.save(force_insert=True)
     events.record("run", run.pk, "run.submitted", actor=actor,
                   data={"phase": run.phase, "configHash": run.config_hash, "workload": run.workload_id})

@@ -87,7 +87,7 @@ def test_a_damaged_source_is_refused_before_it_is_loaded(plan, parent, tmp_path)
 
 
 def test_a_source_of_another_shape_is_refused(plan, parent, tmp_path):
-    changed = tiny.changed(plan, **{"config.hyperparams.lora.rank": 4})
+    changed = tiny.changed(plan, **{"config.hyperparams.lora.rank": 16})
     failed = jobs.failure(branch(changed, parent[0], tmp_path / "a", mode="weights", steps=2))
     assert failed["code"] == "snapshot_invalid"
     assert "lora.rank" in failed["hint"]

@@ -66,6 +66,8 @@ def body(**changes) -> dict:
         "config": {"method": "sft"},
         "execution": {},
         "resume": None,
+        "start": None,
+        "total_steps": None,
         "pause_at": None,
         "is_first_attempt": True,
         "strict": False,

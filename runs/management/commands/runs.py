@@ -16,7 +16,6 @@ from optimize_site.kernel.commands import (
     EXIT_REFUSED,
     EXIT_TIMED_OUT,
     EXIT_WORK_FAILED,
-    NounCommand,
     arg,
     duration,
     plain,
@@ -28,6 +27,7 @@ from optimize_site.kernel.errors import InvalidInput, Problem, Unavailable
 from runs import text
 from runs.errors import RunRefused
 from runs.lengths_text import lengths_rows
+from runs.management.branch_verbs import BranchVerbs
 from runs.phases import title
 from runs.preview_text import preview_lines
 
@@ -41,7 +41,7 @@ PAUSE_POLL_SECONDS = 0.2
 LINE_SECONDS = 10.0
 
 
-class Command(NounCommand):
+class Command(BranchVerbs):
     """Starts, follows and shows training runs."""
 
     noun = "runs"

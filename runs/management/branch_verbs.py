@@ -1,0 +1,80 @@
+"""The verbs of `runs` that have to do with branches."""
+
+from typing import Any
+
+from optimize_site.kernel.commands import EXIT_DONE, EXIT_REFUSED, NounCommand, arg, read_document, verb
+from optimize_site.kernel.errors import Problem
+from runs import branch_text
+from runs.errors import RunRefused
+
+ROUTE = "/v1/training/runs"
+RUN = arg("run", metavar="RUN", help="ID, or the beginning of one")
+SNAPSHOT = arg("--snapshot", required=True, metavar="SNAPSHOT", help="the save to start from")
+STEPS = arg("--steps", type=int, required=True, help="updates to train; the branch stops there")
+RESTORE = arg("--restore", choices=["auto", "weights", "trainingState"], default="auto",
+              help="auto keeps the optimizer, generators and place in the data wherever that is possible")
+SUBMISSION = arg("--submission-id", default="", dest="submission", help="makes every resend reach the same runs")
+PAGE = (arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
+
+
+class BranchVerbs(NounCommand):
+    """Branching, sweeping, and reading what came of what."""
+
+    @verb("branch", RUN, SNAPSHOT, STEPS, RESTORE,
+          arg("-f", "--overrides", default="", metavar="FILE", help="fields to change; - is standard input"),
+          arg("--config-name", default="", dest="config_name"), arg("--description", default=""),
+          arg("--dry-run", action="store_true", help="check it, start nothing"), SUBMISSION)
+    def branch(self, run: str, snapshot: str, steps: int, restore: str, overrides: str, config_name: str,
+               description: str, dry_run: bool, submission: str) -> int:
+        """Start another run from a snapshot of a run."""
+        body = {"snapshot": snapshot, "steps": steps, "restoreMode": restore, "configName": config_name,
+                "overrides": read_document(overrides) if overrides else {}, "description": description,
+                "submissionId": submission, "dryRun": dry_run}
+        found = self.client.post(f"{ROUTE}/{run}/branch", body)
+        if dry_run:
+            return self._planned(found)
+        self.show(found, text=lambda row: self._branches([row]))
+        return EXIT_DONE
+
+    @verb("branches", RUN, arg("--submission", default="", help="those of one submission"), *PAGE)
+    def branches(self, run: str, submission: str, limit: int, offset: int) -> None:
+        """Show a run's direct branches, newest first."""
+        found = self.client.get(f"{ROUTE}/{run}/branches", submission=submission, limit=limit, offset=offset)
+        self.show(found, text=lambda page: self._branches(page["branches"]))
+
+    @verb("tree", RUN, arg("--depth", type=int, default=0, help="levels below it; 0 is all"))
+    def tree(self, run: str, depth: int) -> None:
+        """Show a run with all its branches below it."""
+        found = self.client.get(f"{ROUTE}/{run}/tree", depth=depth)
+        self.show(found, text=lambda root: self.table(branch_text.BRANCH_COLUMNS, list(branch_text.tree_rows(root))))
+
+    @verb("ancestry", RUN)
+    def ancestry(self, run: str) -> None:
+        """Show the runs that led to this one, the first one first."""
+        self.show(self.client.get(f"{ROUTE}/{run}/ancestry"), text=lambda found: self._branches(found["runs"]))
+
+    @verb("sweep", RUN, SNAPSHOT, STEPS, RESTORE,
+          arg("-g", "--grid", required=True, metavar="FILE", help="axes with paths and values; - is standard input"),
+          arg("--description", default=""), arg("--dry-run", action="store_true", help="check it, start nothing"),
+          SUBMISSION)
+    def sweep(self, run: str, snapshot: str, steps: int, restore: str, grid: str, description: str, dry_run: bool,
+              submission: str) -> None:
+        """Start a branch for each point of a grid; all are checked before any is started."""
+        body = {"snapshot": snapshot, "steps": steps, "restoreMode": restore, "grid": read_document(grid),
+                "description": description, "submissionId": submission, "dryRun": dry_run}
+        self.show(self.client.post(f"{ROUTE}/{run}/sweep", body), text=self._points)
+
+    def _planned(self, found: dict[str, Any]) -> int:
+        self.show(found, text=lambda document: self.facts(branch_text.planned_rows(document), title="Dry run"))
+        if found["valid"]:
+            return EXIT_DONE
+        if self.is_text:
+            raise RunRefused.because([Problem(**problem) for problem in found["problems"]])
+        return EXIT_REFUSED
+
+    def _branches(self, rows: list[dict[str, Any]]) -> None:
+        self.table(branch_text.BRANCH_COLUMNS, branch_text.branch_rows(rows), right=["SOURCE STEP", "STEPS", "LOSS"])
+
+    def _points(self, sweep: dict[str, Any]) -> None:
+        self.table(branch_text.POINT_COLUMNS, branch_text.point_rows(sweep["points"]))
+        print(f"\nSubmission {sweep['submissionId']}: sending it again reaches the same runs.")

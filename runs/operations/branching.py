@@ -1,0 +1,223 @@
+"""Branching: another run from one exact snapshot, with its own identity, budget, metrics and outputs.
+
+The child inherits its parent's resolved configuration, devices and grader; overrides change single fields.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from optimize_site.kernel.auth import Actor
+from optimize_site.kernel.errors import Problem
+from optimize_site.kernel.hashing import sha256_json
+from optimize_site.kernel.ids import derived_id, new_id
+from runs.descriptor import REINFORCEMENT, SUPERVISED, Parsed, parse_descriptor
+from runs.errors import RunRefused, SubmissionConflict
+from runs.facts import Facts
+from runs.lookups import facts_for
+from runs.models import Run, Snapshot
+from runs.operations.holds import RUN, hold_snapshot
+from runs.operations.length_check import measure
+from runs.operations.submit import Submission, build_run, store_run
+from runs.overrides import (
+    BESIDE_CONFIG,
+    budget_problems,
+    laid_over,
+    outside_state,
+    paths_of,
+    shape_problems,
+    without_nothing,
+)
+from runs.resolve import Resolved, resolve
+from runs.snapshots import TRAINING_STATE, WEIGHTS, kinds_of
+
+AUTO = "auto"
+MODES = (AUTO, WEIGHTS, TRAINING_STATE)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of a branch. `steps` is its whole budget in updates; `overrides` are fields below `config`."""
+
+    snapshot: Snapshot
+    steps: int
+    restore: str = AUTO
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+    config_name: str = ""
+    submission_id: str = ""
+
+    @property
+    def parent(self) -> Run:
+        return self.snapshot.run
+
+    @property
+    def digest(self) -> str:
+        """What tells the same submission from another one."""
+        return sha256_json({"snapshot": self.snapshot.pk, "steps": self.steps, "restore": self.restore,
+                            "overrides": self.overrides})
+
+    @property
+    def child_id(self) -> str:
+        """The child's ID: derived where the submission is named, else random."""
+        return derived_id("branch", self.parent.pk, self.submission_id) if self.submission_id else new_id()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A branch checked whole: how it would be restored and why, what it would train, and what is wrong with it."""
+
+    wish: Wish
+    mode: str
+    reason: str
+    document: dict[str, Any]
+    parsed: Parsed
+    facts: Facts
+    resolved: Resolved
+    problems: tuple[Problem, ...]
+
+
+def plan_branch(wish: Wish, *, actor: Actor) -> Planned:
+    """Everything a submission would be told. Claims nothing, holds nothing."""
+    actor.require("viewer")
+    document = _document(wish)
+    parsed = parse_descriptor(document)
+    facts = facts_for(parsed.descriptor)
+    resolved = resolve(parsed, facts)
+    mode, reason, restoring = choose_mode(wish, resolved)
+    found = [*_wish_problems(wish), *restoring, *resolved.problems]
+    if not found:
+        found += measure(resolved, facts)[0]
+    resolved = replace(resolved, stated=tuple(sorted(f"config.{path}" for path in paths_of(wish.overrides))),
+                       total_steps=wish.steps)
+    return Planned(wish, mode, reason, document, parsed, facts, resolved, tuple(found))
+
+
+def branch_run(wish: Wish, *, actor: Actor) -> Submission:
+    """Start a branch. Raises RunRefused with every problem, SubmissionConflict, KindMissing."""
+    actor.require("operator")
+    earlier = earlier_branch(wish)
+    if earlier is not None:
+        return Submission(earlier, is_new=False)
+    return submit_branch(plan_branch(wish, actor=actor), actor=actor)
+
+
+def earlier_branch(wish: Wish) -> Run | None:
+    """The child that this submission already made. Raises SubmissionConflict where it asked for something else."""
+    found = Run.objects.filter(pk=wish.child_id).first() if wish.submission_id else None
+    if found is not None and found.submission_digest != wish.digest:
+        raise SubmissionConflict(f"The submission {wish.submission_id!r} already made the branch {found.pk[:12]} "
+                                 "from another request.", hint="Use another submission ID, or send the first request.",
+                                 runId=found.pk)
+    return found
+
+
+def submit_branch(planned: Planned, *, actor: Actor) -> Submission:
+    """Make the child of a plan that was found good. Raises RunRefused, KindMissing where its source went meanwhile."""
+    if planned.problems:
+        raise RunRefused.because(planned.problems)
+    run = _child(planned, actor)
+    try:
+        with transaction.atomic():
+            store_run(run, actor)
+            kinds = (WEIGHTS, TRAINING_STATE) if planned.mode == TRAINING_STATE else (WEIGHTS,)
+            hold_snapshot(planned.wish.snapshot, kinds, holder_kind=RUN, holder_id=run.pk)
+    except IntegrityError:
+        earlier = earlier_branch(planned.wish)
+        if earlier is None:
+            raise
+        return Submission(earlier, is_new=False)
+    return Submission(run, is_new=True)
+
+
+def choose_mode(wish: Wish, resolved: Resolved) -> tuple[str, str, list[Problem]]:
+    """How a branch is restored, why, and the problems of a mode that was asked for and cannot be had."""
+    against = list(_against_state(wish, resolved))
+    if wish.restore == AUTO:
+        if not against:
+            return TRAINING_STATE, "The snapshot's optimizer, generators and place in the data go on.", []
+        return WEIGHTS, f"A fresh optimizer: {against[0]}", []
+    if wish.restore == TRAINING_STATE and against:
+        return TRAINING_STATE, "", [Problem("restoreMode", "training_state_not_possible",
+                                            f"The training state cannot be kept: {reason}",
+                                            "Use --restore weights, or auto.") for reason in against]
+    reason = "Asked for." if wish.restore == TRAINING_STATE else "Asked for: a fresh optimizer."
+    return wish.restore, reason, []
+
+
+def _against_state(wish: Wish, resolved: Resolved) -> Any:
+    """Why the branch cannot keep its source's training state, one sentence each."""
+    parent = wish.parent
+    if TRAINING_STATE not in kinds_of(wish.snapshot):
+        yield f"the snapshot of step {wish.snapshot.step} holds no training state."
+    if resolved.method != parent.method:
+        yield f"the method changes from {parent.method} to {resolved.method}."
+    changed = outside_state(wish.overrides)
+    if changed:
+        yield f"{changed[0]} is overridden, and only the learning rate and the validation frequency may change."
+    if resolved.execution["gpus"] != parent.execution["gpus"]:
+        yield f"execution.gpus changes from {parent.execution['gpus']} to {resolved.execution['gpus']}."
+
+
+def _wish_problems(wish: Wish) -> list[Problem]:
+    found = [*budget_problems(wish.overrides), *shape_problems(wish.overrides, parent=wish.parent.config)]
+    if wish.steps < 1:
+        found.append(Problem("steps", "no_steps", f"steps is {wish.steps}; a branch trains at least one update."))
+    if wish.restore not in MODES:
+        found.append(Problem("restoreMode", "restore_mode_unknown", f"restoreMode is {wish.restore!r}; it must be "
+                             f"{', '.join(MODES)}."))
+    if WEIGHTS not in kinds_of(wish.snapshot):
+        found.append(Problem("snapshot", "snapshot_kind_missing", f"The snapshot {wish.snapshot.pk[:12]} of step "
+                             f"{wish.snapshot.step} holds no weights.", "Choose one that lists weights."))
+    return found
+
+
+def _document(wish: Wish) -> dict[str, Any]:
+    """The child's descriptor: the parent's resolved configuration with the overrides laid over it."""
+    parent, overrides = wish.parent, dict(wish.overrides)
+    beside = {name: overrides.pop(name) for name in BESIDE_CONFIG if name in overrides}
+    config = laid_over(_inherited(parent, str(overrides.get("method") or parent.method)), overrides)
+    loop = "hyperparams" if config.get("method", "sft") in SUPERVISED else "rlHyperparams"
+    budget = {"maxSteps": max(1, wish.steps)}
+    config = laid_over(config, {loop: {"training": budget} if loop == "hyperparams" else budget})
+    whole = {"kind": "run", "workload": parent.workload.name, "baseModel": parent.base_model, "config": config,
+             "execution": without_nothing(parent.execution), "grader": parent.grader or None,
+             "description": wish.description or None, "configName": wish.config_name or None}
+    return without_nothing(laid_over(whole, beside))
+
+
+def _inherited(parent: Run, method: str) -> dict[str, Any]:
+    """The parent's configuration as a descriptor for `method`: what the method has no use for is left behind."""
+    config = without_nothing(parent.config) | {"dataset": parent.references["dataset"]["reference"]}
+    validation = parent.references.get("validationDataset")
+    if validation and "data" in config:
+        config["data"]["validationDataset"] = validation["reference"]
+    if method != parent.method:
+        _change_loop(config, method)
+    return config
+
+
+def _change_loop(config: dict[str, Any], method: str) -> None:
+    """A branch to reinforcement inherits neither data nor loss; only the adapter's shape crosses between loops."""
+    for name in ("preference", "reward", "engineSettings"):
+        config.pop(name, None)
+    if method in REINFORCEMENT and "hyperparams" in config:
+        lora = config.pop("hyperparams")["lora"]
+        config["rlHyperparams"] = {"lora": lora}
+        for name in ("data", "loss"):
+            config.pop(name, None)
+    elif method in SUPERVISED and "rlHyperparams" in config:
+        config["hyperparams"] = {"lora": config.pop("rlHyperparams")["lora"]}
+
+
+def _child(planned: Planned, actor: Actor) -> Run:
+    wish = planned.wish
+    run = build_run(planned.parsed.descriptor, planned.document, planned.resolved, planned.facts, actor)
+    run.pk = wish.child_id
+    run.base_revision = wish.parent.base_revision
+    run.parent, run.source_snapshot = wish.parent, wish.snapshot
+    run.restore_mode, run.restore_reason = planned.mode, planned.reason
+    run.submission_id, run.submission_digest = wish.submission_id, wish.digest
+    return run
