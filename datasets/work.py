@@ -46,7 +46,8 @@ class AnalysisWork:
                                chat_template_sha256=state.chat_template_sha256)
         return {"entry": "analyse", "base_model": base, "dataset": dataset_part(row.examples_id, name=row.examples_id),
                 "product_version": row.product_version, "processes": os.cpu_count() or 1,
-                "out": str(queries.folder_of(row))}
+                "out": str(queries.folder_of(row)),
+                "template_origin": "corrected" if state.chat_template_correction else "shipped"}
 
     def on_event(self, row: Analysis, attempt: Attempt, event: dict[str, Any]) -> None:
         match event["type"]:

@@ -153,6 +153,7 @@ class AnalysePlan(Plan, frozen=True, kw_only=True):
     product_version: str
     processes: int
     out: str
+    template_origin: Literal["shipped", "corrected"] = "shipped"
 
 
 class PreviewPlan(Plan, frozen=True, kw_only=True):

@@ -82,6 +82,7 @@ def test_its_plan_is_complete_and_names_the_rows_the_model_and_the_folder(datase
                                                                                            "chat-jsonl-v1")
     assert plan["base_model"]["revision"] == "rev-1"
     assert plan["out"].endswith(analysis.pk)
+    assert plan["template_origin"] == "shipped"
 
 
 # One for each set of examples, commit and version --------------------------------------------------------------------
@@ -221,6 +222,8 @@ def test_rows_over_any_limit_are_counted_whole_and_trimmed_and_the_longest_are_n
     assert lengths.longest(1, over=500) == [(1, 900)]
     assert lengths.longest(9, over=500, trimmed=True) == [(2, 650)]
     assert list(lengths.kept(500, trimmed=True)) == [100, 300, 40]
+    assert list(lengths.kept(500, trimmed=False)) == [100, 40]
+    assert list(lengths.cut(500)) == [100, 500, 500, 40]
     assert queries.lengths_of(analysis, 2).fit(500)[:3] == (2, 1, 0)
 
 

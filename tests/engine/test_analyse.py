@@ -104,10 +104,11 @@ def small_chunks(monkeypatch):
 
 @pytest.mark.requirement("R344")
 def test_a_report_says_how_long_the_rows_are_and_under_what(analyse):
-    report = analyse([chat("refund " * words, "late") for words in (400, *range(10, 109))])
+    rows = [chat("refund " * words, "late") for words in (400, *range(10, 109))]
+    report = analyse(rows, template_origin="corrected")
     assert report["tokenizer"] == {"repository": "test/tiny", "revision": "r1"}
     assert len(report["chatTemplateSha256"]) == 64
-    assert (report["templateOrigin"], report["productVersion"], report["rows"]) == ("shipped", "0.9.9", 100)
+    assert (report["templateOrigin"], report["productVersion"], report["rows"]) == ("corrected", "0.9.9", 100)
     longest = report["longestRows"]
     assert (longest[0]["line"], longest[0]["row"], longest[0]["tokens"]) == (1, 0, report["lengths"]["longest"])
     assert longest[1]["line"] == 100
