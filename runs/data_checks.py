@@ -25,6 +25,7 @@ def check_run_data(descriptor: RunDescriptor, config: Mapping[str, Any], facts: 
     if "data" in config:
         yield from check_truncation(config, facts, is_smoke=descriptor.smoke is not None)
         yield from check_mask_column(config, facts, method)
+        yield from check_packing(config, facts)
 
 
 def check_datasets(facts: Facts, method: str) -> Iterator[Problem]:
@@ -120,6 +121,14 @@ def check_mask_column(config: Mapping[str, Any], facts: Facts, method: str) -> I
             yield Problem(COLUMN, "mask_needs_text", f"loss.explicitLossMaskColumn is {column}, and "
                           f"{dataset.reference} holds {held}; the column is read from text chat rows.",
                           "Leave it out.")
+
+
+def check_packing(config: Mapping[str, Any], facts: Facts) -> Iterator[Problem]:
+    """A row with images is a sequence of its own."""
+    pages = next((dataset for _, dataset in _datasets(facts) if dataset.num_images), None)
+    if pages is not None and config["data"]["packing"]:
+        yield Problem("config.data.packing", "packing_needs_text", f"data.packing is true, and {pages.reference} holds "
+                      f"{pages.num_images} images; only rows of text are packed.", "Set data.packing to false.")
 
 
 def warn_of_data(facts: Facts) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ import jobs
 import pyarrow
 import pytest
 import tiny
+import tiny_images
 from optimize_child.job import Job
 from optimize_child.run_rows import read_run_rows
 from optimize_child.template import ChatTemplate
@@ -91,6 +92,18 @@ def test_prepared_rows_are_shown_as_they_stand(tmp_path, base_model):
     good, bad = finished["preview"]["rows"]
     assert (good["ids"], good["mask"]) == ([1, 5, 6], [0, 0, 1])
     assert "selects the first token" in bad["reason"]
+
+
+def test_a_row_with_images_is_shown_with_the_tokens_of_its_images(tmp_path, write_rows):
+    base = tiny_images.make_image_model(tmp_path / "base")
+    tiny_images.make_image(tmp_path / "5fa1", colour=(200, 30, 30))
+    rows = [tiny_images.image_row("red.png"), tiny_images.image_row("lost.png")]
+    plan = tiny.sft_plan(base, [write_rows(rows)], **{"dataset.images": {"red.png": str(tmp_path / "5fa1")}})
+    attempt = jobs.run(tmp_path / "preview", {**plan, "entry": "preview", "rows": 2})
+    good, lost = tiny.events_of(attempt, "finished")[0]["preview"]["rows"]
+    assert good["tokens"] > tiny_images.TOKENS_AN_IMAGE
+    assert "".join(piece for piece, bit in zip(good["pieces"], good["mask"], strict=True) if bit) == "screen<|im_end|>"
+    assert (lost["state"], lost["code"]) == ("refused", "bad_row")
 
 
 def test_a_character_of_several_tokens_stands_at_the_first_of_them(tokenizer):

@@ -113,3 +113,9 @@ def test_an_explicit_mask_is_read_from_text_chat_rows():
     assert problems({"loss": COLUMN}, facts=facts_of({"num_images": 3}, **vision())) == {
         "config.loss.explicitLossMaskColumn": "mask_needs_text"}
     assert "with their own masks" in only_problem({"loss": COLUMN}, facts=facts_of({}, PREPARED)).message
+
+
+def test_rows_with_images_are_not_packed():
+    problem = only_problem({"data": {"packing": True}}, facts=facts_of({}, {"num_images": 3}, **vision()))
+    assert (problem.path, problem.code) == ("config.data.packing", "packing_needs_text")
+    assert problems({"data": {"packing": True}}) == {}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from transformers.utils import logging as transformers_logging
 
-from optimize_child import prepared_rows
+from optimize_child import image_rows, prepared_rows
 from optimize_child.failures import JobFailure
 from optimize_child.job import Job
 from optimize_child.lines import read_lines
@@ -24,8 +24,7 @@ from optimize_child.template import ChatTemplate
 from optimize_child.token_rows import IGNORED, TokenRows
 from optimize_child.token_text import pieces_of
 from optimize_child.tokenizer import load_template, load_tokenizer
-from optimize_child.tokens import tokens_of_lines
-
+from optimize_child.tokens import Reading, tokens_of_lines
 
 MOST_TOKENS = 65_536
 
@@ -91,8 +90,21 @@ def _read_rows(plan: dict[str, Any], template: ChatTemplate, watch: SystemAlone 
         yield from _prepared(files, plan, template)
         return
     reading = reading_of(plan, "training", watch)
+    if dataset.get("images"):
+        yield from _with_images(files, plan, reading, template)
+        return
     for line in read_lines(files):
         yield _try(line.place, lambda line=line: tokens_of_lines(iter([line]), template, reading))
+
+
+def _with_images(files: list[Path], plan: dict[str, Any], reading: Reading, template: ChatTemplate) -> Iterator[Read]:
+    # Few datasets hold images, and every preview would wait for what is imported for them.
+    from optimize_child.images import ImageReader
+
+    image_rows.require_plain_settings(plan["config"])
+    reader = ImageReader(Path(plan["base_model"]["folder"]), template, plan["dataset"]["images"])
+    for line in read_lines(files):
+        yield _try(line.place, lambda line=line: image_rows.read_image_line(line, reader, reading))
 
 
 def _prepared(files: list[Path], plan: dict[str, Any], template: ChatTemplate) -> Iterator[Read]:
