@@ -1,9 +1,13 @@
-"""The example sets and images in the admin."""
+"""The example sets, images and analyses in the admin."""
 
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 
-from datasets.models import ExampleSet, Image
-from optimize_site.kernel.admin import ReadOnlyAdmin
+from datasets.analyses.operations import cancel_analysis
+from datasets.models import Analysis, ExampleSet, Image
+from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
+from optimize_site.kernel.auth import Actor
 
 
 @admin.register(ExampleSet)
@@ -24,3 +28,26 @@ class ImageAdmin(ReadOnlyAdmin):
     list_filter = ("media_type",)
     search_fields = ("sha256",)
     ordering = ("-created_at",)
+
+
+@admin.register(Analysis)
+class AnalysisAdmin(ReadOnlyAdmin):
+    """What example sets look like under base models."""
+
+    list_display = ("shown_id", "repository", "revision", "phase", "examples_shown", "product_version", "num_attempts",
+                    "created_by", "created_at")
+    list_filter = ("phase", "repository", "product_version")
+    search_fields = ("id", "repository", "examples__content_hash")
+    ordering = ("-created_at",)
+    actions = ("cancel",)
+
+    @admin.display(description="Examples")
+    def examples_shown(self, row: Analysis) -> str:
+        return row.examples_id[:12]
+
+    @admin.action(description="Cancel", permissions=["operate"])
+    def cancel(self, request: HttpRequest, rows: QuerySet[Analysis]) -> None:
+        def operation(row: Analysis, actor: Actor) -> str:
+            return f"The analysis {cancel_analysis(row, actor=actor).pk[:12]} is being stopped."
+
+        carry_out(request, rows, operation)

@@ -33,6 +33,7 @@ from runs.resolve import Resolved
 BYTES_A_TOKEN = 4
 LOOKED_AT, RUNS_AVERAGED = 20, 5
 TRIMMING = frozenset({"oldest", "oldest_or_drop"})
+LEAVING_OUT = TRIMMING | {"drop"}
 ROWS_OF_TEXT = frozenset({"chat-jsonl-v1", "preference-jsonl-v1"})
 
 
@@ -65,8 +66,9 @@ def _kept_rows(config: Mapping[str, Any], dataset: DatasetFacts, state: BaseMode
     analysis, limit = find_analysis(dataset.content_hash, state), int(config["maxSeqLength"])
     if analysis is None or status_of(analysis) != "done":
         return None
-    kept = lengths_of(analysis).kept(limit, trimmed=config["data"]["truncation"] in TRIMMING)
-    note = f"{dataset.reference} has {sum(kept):,} tokens in the {len(kept):,} rows that the run keeps, as its " \
+    truncation, found = config["data"]["truncation"], lengths_of(analysis)
+    kept = found.kept(limit, trimmed=truncation in TRIMMING) if truncation in LEAVING_OUT else found.cut(limit)
+    note = f"{dataset.reference} has {sum(kept):,} tokens in the {len(kept):,} rows that the run reads, as its " \
            "analysis under this base model counted."
     sequences = count_sequences(kept, limit) if config["data"]["packing"] else None
     return Rows(len(kept), Figure(sum(kept), "analysis", note), sequences)

@@ -138,7 +138,7 @@ def bad_words(rows: Iterable[tuple[str, str]], number: int, unit: str = "rows") 
 def empty_words(measured: Measured, limit: int, truncation: str) -> str:
     """That nothing is left of a dataset."""
     return (f"No row of the {measured.part} dataset is left: {counted(left_out(truncation, measured), measured.unit)} "
-            f"longer than maxSeqLength {limit}, which data.truncation {truncation} leaves out.")
+            f"longer than maxSeqLength {limit}, which data.truncation {truncation} leaves out")
 
 
 def counted(number: int, unit: str = "rows") -> str:
@@ -151,8 +151,8 @@ def _more(number: int) -> str:
 
 
 def _by_whom(measured: Measured) -> str:
-    return (f" (measured by the analysis {measured.analysis_id[:SHOWN]} under {measured.base_model} at "
-            f"{measured.revision[:SHOWN]})")
+    return (f". Measured by the analysis {measured.analysis_id[:SHOWN]} under {measured.base_model} at "
+            f"{measured.revision[:SHOWN]}.")
 
 
 # Documents -----------------------------------------------------------------------------------------------------------

@@ -87,6 +87,10 @@ class RowLengths:
             kept.extend(length for length in found if length <= limit)
         return kept
 
+    def cut(self, limit: int) -> "array[int]":
+        """The length of every row, a longer one's as `limit`."""
+        return array("i", (min(length, limit) for (piece,) in self._columns("tokens") for length in piece))
+
     def _columns(self, *names: str) -> Iterator[tuple["array[int]", ...]]:
         places = [COLUMNS.index(name) for name in names]
         for piece in self._pieces():

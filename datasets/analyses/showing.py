@@ -71,8 +71,13 @@ def _report(command: NounCommand, report: Mapping[str, Any], unit: str) -> None:
                   right=["LIMIT", "OVER", "STILL OVER WHEN TRIMMED"])
     print(f"\nLongest {unit}")
     command.table(["LINE", "TOKENS", "TRIMMED"],
-                  [[row["line"], row["tokens"], row["trimmedTokens"]] for row in report["longestRows"][:FEW]],
+                  [[_line(row), row["tokens"], row["trimmedTokens"]] for row in report["longestRows"][:FEW]],
                   right=["LINE", "TOKENS", "TRIMMED"])
+
+
+def _line(place: Mapping[str, Any]) -> str:
+    """A row's line, and its file where the dataset has several."""
+    return f"{place['line']} of {place['shard']}" if place.get("shard") else str(place["line"])
 
 
 def _noticed(report: Mapping[str, Any], unit: str) -> Iterator[tuple[str, Any]]:
@@ -81,7 +86,7 @@ def _noticed(report: Mapping[str, Any], unit: str) -> Iterator[tuple[str, Any]]:
     if number:
         yield "Not rendered", f"{number:,} {unit} that the chat template refuses or renders without a text or a call"
         for problem in report["templateProblems"][:FEW]:
-            yield "", f"line {problem['line']}: {problem['reason']}"
+            yield "", f"line {_line(problem)}: {problem['reason']}"
     joined = report.get("consecutiveAssistant") or {}
     if joined.get("rows"):
         yield "Joined turns", f"{joined['rows']:,} {unit} whose assistant messages in a row become one turn"

@@ -76,8 +76,8 @@ def test_long_rows_are_refused_at_submission_and_in_the_dry_run_in_the_same_word
         submit()
     assert (told["path"], told["code"]) == ("config.dataset", "row_too_long")
     assert told["message"] == refused.value.detail == (
-        "2 rows longer than maxSeqLength 512: line 3 (900 tokens), line 2 (600 tokens) (measured by the analysis "
-        f"{analysis.pk[:12]} under acme/tiny at rev-1)")
+        "2 rows longer than maxSeqLength 512: line 3 (900 tokens), line 2 (600 tokens). Measured by the analysis "
+        f"{analysis.pk[:12]} under acme/tiny at rev-1.")
     assert told["hint"] == refused.value.hint
 
 
@@ -88,7 +88,7 @@ def test_up_to_twenty_rows_are_named_the_longest_first(box):
     message = dry(config={"dataset": "triage/many"})["problems"][0]["message"]
     assert message.startswith("30 rows longer than maxSeqLength 512: line 30 (1030 tokens), line 29 (1029 tokens)")
     assert message.count(" tokens)") == 20
-    assert "line 11 (1011 tokens) and 10 more (measured by" in message
+    assert "line 11 (1011 tokens) and 10 more. Measured by" in message
 
 
 @pytest.mark.requirement("R105")
@@ -106,7 +106,7 @@ def test_under_oldest_rows_count_at_the_shortest_they_can_be_trimmed_to(box):
     problem = dry(truncation="oldest")["problems"][0]
     assert problem["message"].startswith(
         "2 rows longer than maxSeqLength 512 even with all turns but the last removed: line 3 (700 tokens), line 4 "
-        "(650 tokens) (measured by the analysis ")
+        "(650 tokens). Measured by the analysis ")
     for way_out in ("Raise config.maxSeqLength", "shorten the rows", "oldest_or_drop"):
         assert way_out in problem["hint"]
     assert dry(700, "oldest")["valid"]
@@ -120,7 +120,7 @@ def test_oldest_or_drop_and_drop_refuse_no_row_for_its_length_unless_nothing_is_
     emptied = dry(50, "drop")["problems"][0]
     assert emptied["code"] == "nothing_to_train"
     assert emptied["message"].startswith("No row of the training dataset is left: 4 rows longer than maxSeqLength 50, "
-                                         "which data.truncation drop leaves out.")
+                                         "which data.truncation drop leaves out. Measured")
 
 
 @pytest.mark.requirement("R111")
@@ -157,7 +157,7 @@ def test_rows_that_the_template_does_not_render_whole_are_refused_under_every_tr
     assert problem["code"] == "bad_row"
     assert problem["message"].startswith(
         "2 rows cannot be trained on. line 3: the chat template leaves out the text of messages[1], the answer; "
-        "line 4: the chat template leaves out a call of messages[1] (measured by the analysis ")
+        "line 4: the chat template leaves out a call of messages[1]. Measured by the analysis ")
 
 
 @pytest.mark.parametrize("case", WORDS["bad"], ids=lambda case: str(case["count"]))
