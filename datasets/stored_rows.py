@@ -80,11 +80,11 @@ def sampled_rows(examples: ExampleSet, max_rows: int, max_bytes: int) -> Iterato
     Raises RowsGone.
     """
     parts = parts_of(examples)
-    spaced = [index * len(parts) // MAX_SAMPLED for index in range(MAX_SAMPLED)]
-    chosen = parts if len(parts) <= MAX_SAMPLED else [parts[index] for index in spaced]
-    if len(chosen) < len(parts) or examples.num_examples > max_rows or _size(parts) > max_bytes:
-        max_rows, max_bytes = max(1, max_rows // len(chosen)), max_bytes // len(chosen)
-    for part in chosen:
+    if examples.num_examples > max_rows or _size(parts) > max_bytes:
+        spaced = [index * len(parts) // MAX_SAMPLED for index in range(MAX_SAMPLED)]
+        parts = parts if len(parts) <= MAX_SAMPLED else [parts[index] for index in spaced]
+        max_rows, max_bytes = max(1, max_rows // len(parts)), max_bytes // len(parts)
+    for part in parts:
         yield from _leading(rows_of_part(examples, part), max_rows, max_bytes)
 
 

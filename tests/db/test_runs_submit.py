@@ -7,12 +7,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from datasets.models import ExampleSet
 from optimize_site.kernel import scores
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Forbidden
 from optimize_site.kernel.models import Device, Event, Lease
 from registry.models import BaseModel, Namespace, Workload
-from runs import queries
+from runs import queries, text
 from runs.errors import RunEnded, RunRefused, SubmissionConflict, TooLateToCancel
 from runs.models import Run
 from runs.operations import advance_all, advance_run, annotate_run, cancel_run, check_run, submit_run
@@ -103,6 +104,7 @@ def test_findings_cover_the_whole_dataset_where_it_is_small(ready):
     assert found["shapes"] == [{"roles": "user assistant", "rows": 10}]
 
 
+@pytest.mark.requirement("R126")
 def test_findings_over_a_large_dataset_say_how_much_was_read(ready, monkeypatch):
     monkeypatch.setenv("OPTIMIZE_TRAINER_DRY_RUN_MAX_EXAMPLES", "4")
     coverage = check()["diagnostics"]["coverage"]
@@ -111,6 +113,21 @@ def test_findings_over_a_large_dataset_say_how_much_was_read(ready, monkeypatch)
     monkeypatch.setenv("OPTIMIZE_TRAINER_DRY_RUN_MAX_EXAMPLES", "1000")
     monkeypatch.setenv("OPTIMIZE_TRAINER_DRY_RUN_MAX_BYTES", "300")
     assert check()["diagnostics"]["coverage"]["read"] < 16
+
+
+@pytest.mark.requirement("R126")
+def test_findings_over_many_shards_read_all_within_the_limits_and_else_the_first_rows_of_sixteen(ready, monkeypatch):
+    examples = ExampleSet.objects.get()
+    shards = [examples.shards[0] | {"path": f"examples-{number:05d}.jsonl"} for number in range(20)]
+    ExampleSet.objects.update(shards=shards, num_examples=20 * 16)
+    assert check()["diagnostics"]["coverage"]["complete"]
+    monkeypatch.setenv("OPTIMIZE_TRAINER_DRY_RUN_MAX_EXAMPLES", "48")
+    found = check()["diagnostics"]
+    assert (found["coverage"]["read"], found["coverage"]["total"]) == (16 * 3, 20 * 16)
+    assert found["duplicates"]["first"][0] == {"position": 16, "sameAs": 0}
+    rows = text.diagnostics_rows(found)
+    assert rows[0][1] == "Read 48 of 320 examples for these findings; the rest may differ."
+    assert [label for label, _ in rows].index("Read") < [label for label, _ in rows].index("Duplicates")
 
 
 @pytest.mark.requirement("R127")
