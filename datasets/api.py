@@ -6,11 +6,11 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router, Status
 
 from datasets import operations, queries, render
-from datasets.uploads import stated_lineage
 from optimize_site.kernel.api import DEFAULT_LIMIT, page
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.bodies import body_chunks, body_length
 from optimize_site.kernel.downloads import download
+from registry.lineage import stated_lineage
 from registry.models import Artifact, Version
 from registry.named_routes import add_alias_routes
 from registry.operations import artifacts

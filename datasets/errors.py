@@ -1,6 +1,6 @@
 """What can go wrong with data."""
 
-from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, OperationError, Refused, TooLarge
+from optimize_site.kernel.errors import Conflict, NotFound, OperationError, Refused, TooLarge
 
 
 class DatasetInvalid(Refused):
@@ -82,10 +82,6 @@ class ImageInvalid(Refused):
 
 class ImageUnknown(NotFound):
     code = "unknown_image"
-
-
-class LineageInvalid(InvalidInput):
-    code = "invalid_lineage"
 
 
 class DiskFull(OperationError):

@@ -6,13 +6,15 @@ from typing import Any
 
 from django.db import transaction
 
-from datasets.errors import FormatMismatch, FormatUnknown, LineageInvalid
+from datasets.errors import FormatMismatch, FormatUnknown
 from datasets.formats.known import known_formats
 from datasets.models import ExampleSet
 from datasets.operations.intake import Contents, take_in
 from optimize_site.kernel.auth import Actor
+from registry.lineage import resolve_lineage
 from registry.models import Artifact, Version
 from registry.operations.artifacts import NewVersion, register_version
+from registry.operations.namespaces import check_open
 from registry.queries import CURRENT, resolve_version
 from registry.references import DEFAULT_NAMESPACE, parse_alias, parse_artifact, part
 
@@ -38,18 +40,19 @@ def register_dataset(reference: str, chunks: Iterable[bytes], *, actor: Actor, a
     `images` is the digest of the list of images that was sent for it. The same examples under the same name give the
     version there is. Nothing is kept of a file that is refused. Raises DatasetInvalid with every bad line,
     DatasetTooLarge (before reading, where `length` is known), InvalidReference, ReservedAlias, FormatUnknown,
-    FormatMismatch, DiskFull, Forbidden.
+    FormatMismatch, NamespaceArchived, MalformedLineage, DiskFull, Forbidden.
     """
     actor.require("operator")
     check_names(reference, alias, format)
+    resolve_lineage(lineage or {}, parse_artifact(reference).namespace)
     contents = take_in(chunks, length=length, images=images)
     check_stated_format(format, contents.format)
     return keep_version(reference, contents, actor=actor, alias=alias, lineage=lineage, description=description)
 
 
 def check_names(reference: str, alias: str = "", format: str = "") -> None:
-    """Raises InvalidReference, ReservedAlias, FormatUnknown before anything is read."""
-    parse_artifact(reference)
+    """Raises InvalidReference, ReservedAlias, FormatUnknown, NamespaceArchived before anything is read."""
+    check_open(parse_artifact(reference).namespace)
     if alias:
         parse_alias(alias)
     if format and format not in known_formats():
@@ -116,11 +119,3 @@ def name_dataset(name: str, dataset: str, *, actor: Actor) -> Registered:
     version, is_new = register_version(Artifact.Kind.DATASET, f"{DEFAULT_NAMESPACE}/{name}", new, actor=actor,
                                        alias=CURRENT)
     return Registered(version, ExampleSet.objects.get(pk=found.content_hash), is_new)
-
-
-def check_lineage(value: Any) -> dict[str, Any]:
-    """A dataset's lineage as its sender states it: an object of parents and producer. Raises LineageInvalid."""
-    if not isinstance(value, dict):
-        raise LineageInvalid("The lineage is not a JSON object.",
-                             hint='For instance {"parents": ["support/raw:v1"], "producer": "clean.py"}.')
-    return value

@@ -7,6 +7,7 @@ import pytest
 from django.db import connection, transaction
 from django.test import Client
 
+from datasets.operations import register_dataset
 from endpoints.operations.trials import start_trial
 from evaluations.management.commands.evaluations import Command as Evaluations
 from evaluations.operations.evaluations import Request, retry_evaluation, start_evaluation
@@ -28,9 +29,10 @@ from registry.workload_queries import get_workload, list_workloads
 from runs.errors import RunRefused
 from runs.management.commands.runs import Command as Runs
 from runs.models import Run
-from runs.operations import check_run, submit_run
+from runs.operations import advance_run, check_run, submit_run
 from tests import factories as make
 from tests.unit.test_archives import zipped
+from tests.web import scenes
 
 pytestmark = pytest.mark.django_db
 
@@ -158,9 +160,39 @@ def test_a_new_version_in_an_archived_namespace_is_refused_with_the_command_that
     assert register()
 
 
-def test_what_is_there_already_is_given_again_from_an_archived_namespace(held):
+def test_nothing_is_read_that_is_for_an_archived_namespace(client, held):
     archive()
-    assert make.make_dataset("triage/train", alias="same") == held["dataset"]
+
+    def never():
+        raise AssertionError("the body was read")
+        yield b""
+
+    with pytest.raises(NamespaceArchived):
+        register_dataset("triage/train", never(), actor=LOCAL)
+    with pytest.raises(NamespaceArchived):
+        register_bundle("triage/scoring", never(), actor=LOCAL)
+
+
+def test_a_run_whose_namespace_was_archived_meanwhile_registers_once_it_is_back():
+    from optimize_site.kernel.work import attempt_folder
+
+    run = make.make_run(phase="AWAITING_CAPACITY")
+    make.make_device()
+    attempt = make.claim_job()
+    make.tell_job(attempt, {"type": "started", "pid": 1, "versions": {}}, scenes.snapshot(1, final=True))
+    folder = attempt_folder(attempt.pk) / "snapshots" / "step-1"
+    folder.mkdir(parents=True)
+    (folder / "adapter_config.json").write_text("{}")
+    (folder / "adapter_model.safetensors").write_bytes(b"weights")
+    make.end_job(attempt)
+    archive()
+    advance_run(run.pk)
+    run.refresh_from_db()
+    assert (run.phase, "namespaces unarchive triage" in run.wait_reason) == ("RECORDING", True)
+    unarchive_namespace(queries.get_namespace("triage"), actor=LOCAL)
+    advance_run(run.pk)
+    run.refresh_from_db()
+    assert (run.phase, run.model.reference) == ("COMPLETED", "triage/tiny:v1")
 
 
 @pytest.mark.requirement("R302")
