@@ -88,6 +88,8 @@ def examine_archive(path: Path, limits: Limits) -> list[Entry]:
         try:
             with zipfile.ZipFile(file) as archive:
                 infos = archive.infolist()
+                if any(info.header_offset < 0 for info in infos):
+                    raise zipfile.BadZipFile("its beginning is missing")
                 _check_entries(infos, limits)
                 for info in infos:
                     _read_through(archive, info)
