@@ -1,5 +1,6 @@
 """Pages of analyses: one analysis as it runs and what it measured, and the lengths on a dataset's page."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import messages
@@ -10,13 +11,15 @@ from django.views.decorators.http import require_GET, require_POST
 
 from datasets.analyses import queries
 from datasets.analyses.operations import MEASURED, cancel_analysis, start_analysis
-from datasets.analyses.phases import ENDS
+from datasets.analyses.phases import ENDS, PHASES
 from datasets.analyses.plots import plot_lengths
 from datasets.analyses.render import unit_of
 from datasets.models import Analysis, ExampleSet
 from datasets.queries import KIND, names_of
 from optimize_site.kernel.auth import Actor, actor_of
+from optimize_site.kernel.feeds import Item, feed, finder
 from optimize_site.kernel.htmx import HtmxRequest
+from optimize_site.kernel.ids import looks_like_id
 from optimize_site.kernel.refusals import go
 from registry.base_model_queries import entry_id, get_base_model, list_base_models
 from registry.models import Version
@@ -77,6 +80,30 @@ def cancel(request: HtmxRequest, analysis_id: str) -> HttpResponse:
     analysis = cancel_analysis(queries.get_analysis(analysis_id), actor=actor_of(request))
     messages.success(request, "The analysis is being stopped.", extra_tags="good")
     return go(request, reverse("datasets:analysis", args=[analysis.pk]))
+
+
+# What other pages show of analyses -----------------------------------------------------------------------------------
+
+
+def _item(analysis: Analysis) -> Item:
+    names, status = names_of(analysis.examples_id)[1], queries.status_of(analysis)
+    badge, _ = WORDS[status]
+    return Item("Analysis", names[-1] if names else analysis.examples_id[:12],
+                reverse("datasets:analysis", args=[analysis.pk]), badge, detail=f"under {analysis.repository}",
+                share=_share(analysis) if status == "running" else None, at=analysis.created_at)
+
+
+@feed("now", 15)
+def measuring(_: Any) -> Iterator[Item]:
+    """Analyses that run."""
+    yield from map(_item, queries.list_analyses().filter(phase__in=PHASES.active)[:10])
+
+
+@finder
+def analyses_named(text: str) -> Iterator[Item]:
+    """Analyses by the beginning of their ID."""
+    if looks_like_id(text.lower()):
+        yield from map(_item, queries.list_analyses().filter(pk__startswith=text.lower())[:10])
 
 
 def _operator(request: HtmxRequest) -> Actor:

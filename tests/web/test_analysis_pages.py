@@ -57,6 +57,17 @@ def test_it_shows_how_far_it_is_then_its_figures_with_the_limits_in_the_picture(
                       headers={"HX-Request": "true"}).status_code == 286
 
 
+def test_home_shows_one_that_runs_and_the_search_finds_it(viewer, operator, dataset):
+    operator.post(reverse("datasets:analyze", args=["triage", "train"]), {"version": "v1", "model": make.TINY})
+    attempt = make.claim_job("host")
+    make.tell_job(attempt, {"type": "started", "pid": 1, "versions": {}},
+                  {"type": "stage", "name": "measuring", "done": 1, "total": 4, "unit": "rows"})
+    assert f"/datasets-analysis/{attempt.holder_id}" in viewer.get("/").content.decode()
+    found = viewer.get("/search", {"q": attempt.holder_id[:12]})
+    assert found["Location"] == f"/datasets-analysis/{attempt.holder_id}"
+    assert "1 of 4 rows" in text(page(viewer, Analysis.objects.get()))
+
+
 def test_the_picture_places_every_limit_inside_its_bin():
     report = make.analysis_report([100, 900]) | {"histogram": {"edges": [0, 512, 1024], "counts": [1, 1]}}
     plot = plot_lengths(report, "rows")
