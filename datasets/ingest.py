@@ -73,8 +73,6 @@ class Examination:
         self._pending: deque[tuple[Region, Future[Stretch]]] = deque()
         self._head = b""
         self._start = self._line_end = 0
-        self._first_line = 1
-        self._num_lines = 0
 
     def grow(self, chunk: bytes) -> None:
         """This chunk now stands at the file's end."""
@@ -84,7 +82,6 @@ class Examination:
         last = chunk.rfind(b"\n")
         if last >= 0:
             self._line_end = self.size_bytes + last + 1
-            self._num_lines += chunk.count(b"\n")
         self.size_bytes += len(chunk)
         if self._line_end - self._start >= STRETCH_BYTES:
             self._examine(self._line_end)
@@ -108,11 +105,11 @@ class Examination:
         self._hashing.shutdown()
 
     def _examine(self, end: int) -> None:
-        compared = max(0, self.compared - self._first_line + 1)
-        region = Region(str(self.path), self._start, end, self._first_line, self._whole.format, compared)
+        compared = max(0, self.compared - self._whole.num_rows)
+        region = Region(str(self.path), self._start, end, self._whole.format, compared)
         # The first rows are looked at here: they say what the format is.
         self._pending.append((region, self._crew.examine(region, alone=not self._whole.format)))
-        self._start, self._first_line = end, self._num_lines + 1
+        self._start = end
         while self._pending and self._pending[0][1].done():
             self._merge()
 

@@ -23,7 +23,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Lines that ended in one piece of a stream, numbered from `first`, without their LF but with all else.
+    """Lines that ended in one piece of a stream, numbered on from `first`, without their LF but with all else.
 
     Of a line that is longer than MAX_LINE_BYTES only the beginning is there; `too_long` holds the places of such.
     """
@@ -37,8 +37,8 @@ class Batch:
 class LineBatches:
     """Gives the lines of a stream as they end, those of a chunk together; holds at most MAX_LINE_BYTES of one."""
 
-    def __init__(self, first: int = 1) -> None:
-        self._next = first
+    def __init__(self) -> None:
+        self._next = 1
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._holds_carriage_return = False
@@ -89,9 +89,9 @@ class LineBatches:
         return line, is_too_long
 
 
-def read_batches(chunks: Iterable[bytes], first: int = 1) -> Iterator[Batch]:
-    """Every line of a stream, numbered from `first`, those of a chunk together."""
-    batches = LineBatches(first)
+def read_batches(chunks: Iterable[bytes]) -> Iterator[Batch]:
+    """Every line of a stream, those of a chunk together."""
+    batches = LineBatches()
     for chunk in chunks:
         batch = batches.feed(chunk)
         if batch is not None:

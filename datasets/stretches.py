@@ -19,7 +19,7 @@ PIECE_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class Region:
-    """Where a stretch lies: a file, from which byte to which, the number of its first line there.
+    """Where a stretch lies: a file, from which byte to which.
 
     `format` is empty where the first row has to tell; `compared` says how many of its rows to compare for repeats.
     """
@@ -27,7 +27,6 @@ class Region:
     path: str
     start: int
     end: int
-    first_line: int = 1
     format: str = ""
     compared: int = 0
 
@@ -53,9 +52,10 @@ class BadLines:
 
 @dataclass
 class Stretch:
-    """What a run of lines holds. Lines are numbered as those of the file they stand in."""
+    """What a run of lines holds. Lines are numbered from its first, until it is moved; `is_start` of a file's."""
 
     format: str = ""
+    is_start: bool = True
     num_lines: int = 0
     num_rows: int = 0
     num_blank_lines: int = 0
@@ -82,7 +82,8 @@ class Stretch:
         self.num_lines += len(lines)
 
     def merge(self, later: "Stretch") -> None:
-        """Add what the next stretch holds, whose lines are numbered on from this one's."""
+        """Add what the next stretch holds; its lines are numbered on from this one's."""
+        later.move(self.num_lines)
         self.num_lines += later.num_lines
         self.num_rows += later.num_rows
         self.num_blank_lines += later.num_blank_lines
@@ -95,7 +96,9 @@ class Stretch:
             self.examiner.merge(later.examiner)
 
     def move(self, lines: int) -> None:
-        """Number the lines on from those of the files before."""
+        """Number the lines on from those before."""
+        if not lines:
+            return
         self.bad.lines = [(line + lines, problem) for line, problem in self.bad.lines]
         if self.examiner is not None:
             self.examiner.move(lines)
@@ -110,7 +113,7 @@ class Stretch:
     def _begin(self, batch: Batch, compared: int) -> bool:
         """Learn the format from the first row; False where the batch holds none."""
         if not self.format:
-            row = first_row(batch)
+            row = first_row(batch, is_start=self.is_start)
             if row is None:
                 self._skip(batch)
                 return False
@@ -122,7 +125,7 @@ class Stretch:
     def _skip(self, batch: Batch) -> None:
         """Count lines that are blank, all of them."""
         self._without_carriage_returns(batch)
-        self.has_byte_order_mark |= batch.first == 1 and batch.lines[0].startswith(BYTE_ORDER_MARK)
+        self.has_byte_order_mark |= self._opens_file(batch.first) and batch.lines[0].startswith(BYTE_ORDER_MARK)
         self.num_blank_lines += len(batch.lines)
         self.num_lines += len(batch.lines)
 
@@ -131,7 +134,7 @@ class Stretch:
         return [line.removesuffix(b"\r") for line in batch.lines]
 
     def _look(self, line: Line) -> None:
-        if line.number == 1 and line.data.startswith(BYTE_ORDER_MARK):
+        if self._opens_file(line.number) and line.data.startswith(BYTE_ORDER_MARK):
             self.has_byte_order_mark = True
             line = Line(1, bare(line.data, is_first=True), line.is_too_long)
         if line.is_blank and not line.is_too_long:
@@ -141,6 +144,9 @@ class Stretch:
         problems = [_too_long()] if line.is_too_long else self._examiner().row(line.data, line.number)
         if problems:
             self.bad.add(line.number, problems)
+
+    def _opens_file(self, line: int) -> bool:
+        return self.is_start and line == 1
 
     def _examiner(self) -> RowExaminer:
         if self.examiner is None:
@@ -161,16 +167,17 @@ def stretch_of(state: Mapping[str, Any]) -> Stretch:
     return stretch
 
 
-def first_row(batch: Batch) -> bytes | None:
+def first_row(batch: Batch, *, is_start: bool = True) -> bytes | None:
     """The first line of these that is not blank, without the space around it."""
-    lines = (bare(line, is_first=batch.first + place == 1).strip() for place, line in enumerate(batch.lines))
+    lines = (bare(line, is_first=is_start and batch.first + place == 1).strip()
+             for place, line in enumerate(batch.lines))
     return next(filter(None, lines), None)
 
 
 def examine_region(region: Region) -> Stretch:
     """What a region of a file holds. Raises DatasetInvalid where the first row shows another form than lines."""
-    stretch = Stretch(region.format)
-    for batch in read_batches(read_region(region), region.first_line):
+    stretch = Stretch(region.format, is_start=region.start == 0)
+    for batch in read_batches(read_region(region)):
         stretch.take(batch, region.compared)
     return stretch
 

@@ -8,10 +8,10 @@ thousand lines costs next to nothing and once a line costs as much as parsing it
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from operator import attrgetter
+from itertools import accumulate, chain
+from operator import attrgetter, sub
 
 import msgspec
 
@@ -105,7 +105,7 @@ class PlainChat:
         for types, rows in Counter(shapes).items():
             statistics.turns[min(known[types].roles.count("user"), MAX_TURNS)] += rows
             statistics.num_system_rows += rows * (types[0] is System)
-        statistics.row_lengths.add_all([sum(map(len, map(_content, row))) for row in messages])
+        statistics.row_lengths.add_all(_lengths(messages))
         for answer, rows in Counter([row[-1].content for row in messages]).items():
             statistics.add_answer(answer, rows)
 
@@ -117,6 +117,13 @@ class PlainChat:
         for row, types, line in zip(messages[:self.findings.num_to_compare], shapes, lines, strict=False):
             asked = plain_prompt(known[types].roles, [message.content for message in row])
             self.findings.compare(asked, row[-1].content.encode(), line)
+
+
+def _lengths(messages: list[tuple[Message, ...]]) -> Iterator[int]:
+    """The characters of each row, as what their sum grew by from row to row."""
+    sums = list(accumulate(map(len, map(_content, chain.from_iterable(messages)))))
+    ends = [sums[end - 1] for end in accumulate(map(len, messages))]
+    return map(sub, ends, [0, *ends])
 
 
 def _decodable(lines: Sequence[bytes]) -> tuple[list[PlainRow], list[int]]:

@@ -18,7 +18,7 @@ from datasets.ingest import Examined, examination, facts_of, refuse_too_large
 from datasets.models import Shard
 from datasets.stretches import Stretch, file_refused
 from optimize_site.kernel.archives import Limits, examine_archive
-from optimize_site.kernel.blobs import keep_scratch, put_stream, scratch_file
+from optimize_site.kernel.blobs import flushed_beside, keep_scratch, put_stream, scratch_file
 from optimize_site.kernel.conf import setting
 from registry.operations.artifacts import NewVersion
 
@@ -78,10 +78,11 @@ def take_shard(chunks: Iterable[bytes], *, compared: int = MAX_COMPARED_ROWS, na
     DiskFull.
     """
     with disk_full_said(), scratch_file() as file:
-        with examination(Path(file.name), compared=compared) as look:
+        with examination(Path(file.name), compared=compared) as look, flushed_beside(file) as note_written:
             for chunk in chunks:
                 file.write(chunk)
                 file.flush()
+                note_written()
                 look.grow(chunk)
             found = look.end(name)
         check(found)

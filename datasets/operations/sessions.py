@@ -223,7 +223,6 @@ def _together(upload: Upload, images: str) -> Contents:
         if place:
             _check_same_format(item["path"], stretch.format, whole.format)
             _check_mark(stretch, item["path"])
-        stretch.move(whole.num_lines)
         whole.merge(stretch)
         shards.append(listed(item["path"], shard))
         hashes.append(shard.rows_hash)

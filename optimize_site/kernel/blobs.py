@@ -4,6 +4,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -17,6 +18,7 @@ from optimize_site.kernel.conf import home
 from optimize_site.kernel.models import Blob
 
 CHUNK = 1 << 20
+FLUSHED_BYTES = 16 << 20
 
 
 def store() -> Storage:
@@ -62,6 +64,20 @@ def scratch_file() -> Iterator[IO[bytes]]:
             yield file
         finally:
             Path(file.name).unlink(missing_ok=True)
+
+
+@contextmanager
+def flushed_beside(file: IO[bytes]) -> Iterator[Callable[[], None]]:
+    """Gives what to call after a write: the disk takes a large file in while the rest still comes."""
+    with ThreadPoolExecutor(1) as thread:
+        flushed, last = [0], list[Future[None]]()
+
+        def note_written() -> None:
+            written = file.tell()
+            if written - flushed[0] >= FLUSHED_BYTES and all(flush.done() for flush in last):
+                flushed[0], last[:] = written, [thread.submit(os.fdatasync, file.fileno())]
+
+        yield note_written
 
 
 def keep_scratch(file: IO[bytes], sha256: str, size: int) -> Blob:
