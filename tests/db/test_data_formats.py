@@ -14,11 +14,14 @@ from datasets.models import ExampleSet, Image
 from datasets.operations import register_dataset
 from datasets.plan import dataset_part
 from datasets.token_rows import TokenFile, TokenFiles
+from evaluations.datasets import check_scorable
+from evaluations.errors import DatasetNotScorable
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Forbidden, InvalidInput
 from registry.management.commands.registry import Command as Registry
+from registry.queries import resolve_version
 from tests.archives import DIGEST, items, kept, png, prepared
-from tests.factories import make_dataset
+from tests.factories import TINY, make_base_model, make_dataset
 
 pytestmark = pytest.mark.django_db
 ASKED, BETTER, WORSE = ({"role": role, "content": text} for role, text in
@@ -120,6 +123,27 @@ def test_the_same_tokens_under_another_template_are_another_dataset(monkeypatch)
                            for digest in (DIGEST, DIGEST, "e" * 64))
     assert (first.is_new, again.is_new, other.is_new) == (True, False, True)
     assert first.version.content_hash != other.version.content_hash
+
+
+@pytest.mark.requirement("R326")
+def test_rows_are_described_under_the_template_that_runs_over_the_model_render_under(tmp_path, capsys, monkeypatch):
+    found = TokenFiles([TokenFile(2, 5, 3, 3, 1)], [], 0)
+    monkeypatch.setattr("datasets.formats.prepared.measure_files", lambda paths: found)
+    rows = kept(tmp_path, b"", "rows.parquet")
+    argv = ["describe-prepared", rows, "--model", TINY, "--force", "--out", tmp_path / "prepared.json"]
+    assert Datasets().run(list(map(str, argv))) == 2 and "--chat-template" in capsys.readouterr().err
+    make_base_model(facts={"contextLength": 4096, "chatTemplateSha256": DIGEST})
+    told = json.loads(printed(Datasets, capsys, *argv, "-o", "json"))
+    assert (told["tokenizer"]["revision"], told["chatTemplateSha256"]) == ("rev-1", DIGEST)
+    assert Datasets().run([*map(str, argv), "--revision", "rev-2"]) == 2
+    assert "rev-1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("data", [items(), lines(PAIR)], ids=["items", "pairs"])
+def test_an_evaluation_says_which_rows_it_needs(data):
+    register_dataset("shop/other", [data], actor=LOCAL)
+    with pytest.raises(DatasetNotScorable, match="an evaluation needs chat rows"):
+        check_scorable(resolve_version("dataset", "shop/other"))
 
 
 def test_evaluation_items_are_registered_and_their_objects_read(capsysbinary):
