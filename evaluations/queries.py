@@ -55,7 +55,7 @@ def newest_by_model(version_ids: Iterable[Any], content_hash: str, grader: str) 
     """For each of these models its newest completed evaluation on these rows by this grader, if it has one."""
     rows = _evaluations().filter(model__in=list(version_ids), content_hash=content_hash, grader=grader,
                                  phase=phases.COMPLETED).order_by("model", "-ended_at").distinct("model")
-    return {row.model_id: row for row in rows}
+    return {row.model_id: row for row in rows if row.model_id is not None}
 
 
 def _evaluations() -> QuerySet[Evaluation]:

@@ -31,9 +31,11 @@ class Scores:
         rows = Evaluation.objects.filter(model__in=wanted, phase=phases.COMPLETED).select_related(
             "workload__evaluation_dataset", "dataset__artifact").order_by("ended_at")
         for row in rows:
-            current = row.workload.evaluation_dataset
-            if current is not None and (row.content_hash, row.grader) == (current.content_hash, row.workload.grader):
-                found[row.model_id] = score_document(row)
+            current, model = row.workload.evaluation_dataset, row.model_id
+            if model is None or current is None:
+                continue
+            if (row.content_hash, row.grader) == (current.content_hash, row.workload.grader):
+                found[model] = score_document(row)
         return found
 
 

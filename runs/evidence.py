@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import FloatField, Max, Sum
@@ -197,7 +197,8 @@ def _predicted(resolved: Resolved, facts: Facts, state: BaseModelState | None, k
         return memory.untold(f"The memory of a {resolved.method} run is not computed.")
     return memory.predict(
         resolved.config, resolved.execution, kind=kind, parameters=parameters_of(state), shape=_shape(state),
-        longest_row=_longest(resolved.config, facts.dataset, state))
+        longest_row=_longest(resolved.config, facts.dataset, state),
+        trained_share=_trained_share(resolved.config, facts.dataset, state))
 
 
 def _shape(state: BaseModelState) -> memory.Shape | None:
@@ -217,12 +218,24 @@ def _longest(config: Mapping[str, Any], dataset: DatasetFacts | None, state: Bas
     return int(found) if found else None
 
 
+def _trained_share(config: Mapping[str, Any], dataset: DatasetFacts | None,
+                   state: BaseModelState | None) -> float | None:
+    """The share of the rows' tokens that the loss policy trains, as an earlier run or the analysis counted."""
+    if dataset is None:
+        return None
+    read, report = _read_before(config, dataset, state), _analysis(dataset, state)
+    turns = "all" if config["loss"]["assistantTurns"] == "all" else "default"
+    trained = read.get("trainedTokens") or (report.get("trainedTokens") or {}).get(turns)
+    total = read.get("totalTokens") if read.get("trainedTokens") else report.get("totalTokens")
+    return min(1.0, trained / total) if trained and total else None
+
+
 def _measured_peak(resolved: Resolved) -> dict[str, Any] | None:
-    runs: Sequence[Run] = Run.objects.filter(
+    alike = Run.objects.filter(
         config_hash=resolved.config_hash, execution__deviceProfile=resolved.execution["deviceProfile"],
         execution__microBatchSequences=resolved.execution["microBatchSequences"],
         observed_step__gte=1).only("id").order_by("-created_at")[:1]
-    for run in runs:
+    for run in alike:
         peak = run.metrics.aggregate(peak=Max(_figure("peak_memory_bytes")))["peak"]
         return {"bytes": int(peak), "runId": run.pk} if peak else None
     return None

@@ -15,9 +15,14 @@ WEIGHT_BYTES = {("cuda", "BF16"): 2.0, ("cpu", "BF16"): 4.0, ("cuda", "INT4"): 0
 """Bytes of one weight of the layers: a processor computes bf16 weights in fp32; nf4 keeps a scale every 64 weights."""
 COMPUTE_BYTES = {"cuda": 2, "cpu": 4}
 MOMENTS = 2
+KEPT_TWICE = {"cuda": 1, "cpu": 2}
+"""On a processor the way back and the allocator took as much again as the layers keep; measured."""
 HEAD_TILE = 32_768
 """Entries of the vocabulary that the output head scores at once."""
-HEAD_COPIES = 2
+HEAD_COPIES = 8
+"""How often the head holds a trained token's tile on its way forward and back; measured."""
+CHECKED_ROWS = 2
+"""Rows whose loss is computed once more the plain way at the start, which scores their every position."""
 LIBRARIES = round(0.45 * GIB)
 """A job's process before it loads anything, measured."""
 PARTS = ("weights", "adapter", "gradients", "optimizer", "activations")
@@ -94,7 +99,7 @@ def untold(why: str) -> Memory:
 
 
 def predict(config: Mapping[str, Any], execution: Mapping[str, Any], *, kind: str, parameters: int | None,
-            shape: Shape | None, longest_row: int | None) -> Memory:
+            shape: Shape | None, longest_row: int | None, trained_share: float | None = None) -> Memory:
     """What a device holds at the peak of an update; on a processor that is the job's own memory."""
     precision = config["model"]["precision"]
     adapter = adapter_parameters(config, shape)
@@ -103,10 +108,11 @@ def predict(config: Mapping[str, Any], execution: Mapping[str, Any], *, kind: st
         "adapter": None if adapter is None else adapter * FP32,
         "gradients": None if adapter is None else adapter * FP32,
         "optimizer": None if adapter is None else adapter * FP32 * MOMENTS,
-        "activations": _activations(config, execution, shape, kind, longest_row)}
+        "activations": _activations(config, execution, shape, kind, longest_row, trained_share)}
     if kind == "cpu":
         parts["libraries"] = LIBRARIES
-    return Memory(parts, "unknown" if None in parts.values() else "computed", _note(config, shape, kind, longest_row))
+    source: Source = "unknown" if None in parts.values() else "computed"
+    return Memory(parts, source, _note(config, shape, kind, longest_row, trained_share))
 
 
 def adapter_parameters(config: Mapping[str, Any], shape: Shape | None) -> int | None:
@@ -114,14 +120,14 @@ def adapter_parameters(config: Mapping[str, Any], shape: Shape | None) -> int | 
     return None if shape is None else config["hyperparams"]["lora"]["rank"] * shape.adapted_widths * shape.layers
 
 
-def pass_tokens(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None) -> int:
-    """The most tokens one pass can carry: its sequences, each as long as the longest row or the limit."""
+def largest_pass(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None) -> tuple[int, int]:
+    """The most sequences one pass can carry, and the length of each: the longest row's, else the limit."""
     sequences = config["hyperparams"]["training"]["microBatchPerGpu"]
     if execution.get("microBatchSequences"):
         sequences = min(sequences, execution["microBatchSequences"])
     limit = config["maxSeqLength"]
     length = limit if longest_row is None or config["data"]["packing"] else min(limit, longest_row)
-    return int(sequences * length)
+    return int(sequences), int(length)
 
 
 def _weights(parameters: int | None, shape: Shape | None, kind: str, precision: str) -> int | None:
@@ -136,22 +142,27 @@ def _weights(parameters: int | None, shape: Shape | None, kind: str, precision: 
 
 
 def _activations(config: Mapping[str, Any], execution: Mapping[str, Any], shape: Shape | None, kind: str,
-                 longest_row: int | None) -> int | None:
-    """What one pass keeps for its way back, and the tile of the vocabulary that its head scores."""
+                 longest_row: int | None, trained_share: float | None) -> int | None:
+    """What one pass keeps for its way back and its head holds of the trained tokens; or what the start check holds."""
     if shape is None:
         return None
-    tokens = pass_tokens(config, execution, longest_row)
+    sequences, length = largest_pass(config, execution, longest_row)
     kept = shape.kept_a_token * shape.layers
     if config["model"]["gradientCheckpointing"]:
         kept = shape.hidden * shape.layers + shape.kept_a_token
     head = HEAD_COPIES * min(shape.vocabulary, HEAD_TILE) * FP32
-    return tokens * (kept * COMPUTE_BYTES[kind] + head)
+    trained = 1.0 if trained_share is None else trained_share
+    update = sequences * length * (kept * COMPUTE_BYTES[kind] * KEPT_TWICE[kind] + trained * head)
+    return round(max(update, min(sequences, CHECKED_ROWS) * length * head))
 
 
-def _note(config: Mapping[str, Any], shape: Shape | None, kind: str, longest_row: int | None) -> str:
+def _note(config: Mapping[str, Any], shape: Shape | None, kind: str, longest_row: int | None,
+          trained_share: float | None) -> str:
     if shape is None:
         return "The model's dimensions are known once it is prepared; those of a mixture of experts are not computed."
-    words = ["The most that the settings allow: every token of a pass trained"]
+    words = ["The most that the settings allow: passes that share nothing"]
+    if trained_share is None:
+        words.append("every token trained")
     if config["hyperparams"]["lora"]["targetModules"] != "default":
         words.append("every linear module adapted")
     if longest_row is None:

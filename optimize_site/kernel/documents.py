@@ -140,7 +140,7 @@ class PythonEvents(Reader, Scanner, Parser):
         Parser.__init__(self)  # type: ignore[no-untyped-call]
 
 
-Events: Any = yaml.cyaml.CParser if yaml.__with_libyaml__ else PythonEvents
+Events: Any = getattr(yaml, "cyaml").CParser if yaml.__with_libyaml__ else PythonEvents  # noqa: B009 - it may lack
 
 
 class Loader(Strict, Events):

@@ -1,14 +1,11 @@
 """The main job on a real box: real Postgres, real Celery, real training, with commands alone and with HTTP alone."""
 
-import json
-import time
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import Box
+from tests.e2e.http import Http
 from tests.e2e.tiny_box import TINY, add_tiny_model, ask, descriptor, make_material
 
 
@@ -45,33 +42,6 @@ def test_with_commands_alone_a_file_becomes_a_promoted_model(box, material):
     assert done.returncode == 0, done.stdout + done.stderr
     ask(box, "workloads", "promote", "triage", run["modelId"])
     assert ask(box, "workloads", "refs", "get", "triage", "champion")["modelId"] == run["modelId"]
-
-
-class Http:
-    """What `curl` with a token would do."""
-
-    def __init__(self, box: Box, token: str):
-        self.url, self.token = box.url, token
-
-    def call(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> Any:
-        request = urllib.request.Request(
-            self.url + path,
-            data=body,
-            method=method,
-            headers={"Authorization": f"Bearer {self.token}", "Content-Type": kind},
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.loads(answer.read())
-
-    def post(self, path: str, body: Any) -> Any:
-        return self.call("POST", path, json.dumps(body).encode())
-
-    def follow(self, path: str, field: str, until: set[str]) -> Any:
-        deadline = time.monotonic() + 240
-        while (found := self.call("GET", path))[field] not in until:
-            assert time.monotonic() < deadline, found
-            time.sleep(0.3)
-        return found
 
 
 @pytest.mark.requirement("R004", "R006", "R010", "R012")

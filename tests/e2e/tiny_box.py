@@ -82,9 +82,3 @@ def prepare(box: Box, material: Path) -> None:
     for name in ("train", "eval"):
         ask(box, "registry", "datasets", "register", f"triage/{name}", "-f", str(material / f"{name}.jsonl"))
     ask(box, "workloads", "create", "triage", "--dataset", "triage/eval", "--grader", "json-label-match")
-
-
-def adapter_hash(box: Box, run: dict[str, Any]) -> str:
-    """SHA-256 of the adapter that a run registered."""
-    model = ask(box, "registry", "models", "get", run["modelId"])
-    return next(entry["sha256"] for entry in model["files"] if entry["path"].endswith("adapter_model.safetensors"))

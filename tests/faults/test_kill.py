@@ -1,14 +1,15 @@
 """`kill -9` of every process in turn while a run trains: the run completes by itself, to the same bytes."""
 
+import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Box, scratch_home, wait_until  # noqa: F401 - the fixture is used by name
-from tests.e2e.tiny_box import adapter_hash, add_tiny_model, ask, descriptor, make_material, prepare
+from tests.e2e.http import Http
+from tests.e2e.tiny_box import add_tiny_model, ask, descriptor, make_material, prepare
 
 STEPS = 240
 LONG = 600
@@ -28,33 +29,39 @@ def box(scratch_home: Path, tmp_path_factory):  # noqa: F811
 
 
 @pytest.fixture(scope="module")
-def undisturbed(box):
+def http(box):
+    """The box asked without a process for every question, so that the questions leave its cores to the training."""
+    return Http(box, ask(box, "tokens", "create", "faults")["token"])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(http):
     """The adapter of a run that nothing happened to."""
-    return adapter_hash(box, finish(box, start(box)))
+    return adapter_hash(http, finish(http, start(http)))
 
 
-def start(box, steps=STEPS):
-    path = box.home / "fault-run.json"
-    import json
-    path.write_text(json.dumps(descriptor(max_steps=steps, save_every=20)))
-    return ask(box, "runs", "start", "-f", str(path))["runId"]
+def start(http, steps=STEPS):
+    return http.post("/v1/training/runs", descriptor(max_steps=steps, save_every=20))["runId"]
 
 
-def finish(box, run_id):
-    wait_until(lambda: ask(box, "runs", "get", run_id)["phase"] in {"COMPLETED", "FAILED", "CANCELLED"}, 240,
-               "the end of the run")
-    run = ask(box, "runs", "get", run_id)
-    assert run["phase"] == "COMPLETED", f"{run['failureReason']}\n{box.logs()}"
+def finish(http, run_id):
+    run = http.follow(f"/v1/training/runs/{run_id}", "phase", {"COMPLETED", "FAILED", "CANCELLED"})
+    assert run["phase"] == "COMPLETED", f"{run['failureReason']}\n{http.box.logs()}"
     return run
 
 
-def train_past(box, run_id, step):
-    wait_until(lambda: ask(box, "runs", "get", run_id)["observedStep"] >= step, 120, f"step {step}")
+def train_past(http, run_id, step):
+    wait_until(lambda: http.get(f"/v1/training/runs/{run_id}")["observedStep"] >= step, 120, f"step {step}")
+
+
+def adapter_hash(http, run):
+    """SHA-256 of the adapter that a run registered."""
+    files = http.get(f"/v1/registry/models/{run['modelId']}")["files"]
+    return next(entry["sha256"] for entry in files if entry["path"].endswith("adapter_model.safetensors"))
 
 
 def job_pid(box, run_id):
     """The training process of a run's newest attempt, found by the attempt's own record."""
-    import json
     attempts = sorted((box.home / "attempts").glob("*/plan.json"), key=lambda path: path.stat().st_mtime)
     for plan in reversed(attempts):
         if json.loads(plan.read_text())["subject"]["id"] == run_id:
@@ -62,63 +69,73 @@ def job_pid(box, run_id):
     raise AssertionError("the run has no attempt")
 
 
-def assert_same(box, run, expected):
-    assert adapter_hash(box, run) == expected
-    steps = [row["step"] for row in ask(box, "runs", "metrics", run["runId"])]
-    assert steps == list(range(1, STEPS + 1))
-    assert all(pool["granted"] == 0 for pool in ask(box, "capacity")["pools"])
+def assert_same(http, run, expected):
+    assert adapter_hash(http, run) == expected
+    metrics = http.get(f"/v1/training/runs/{run['runId']}/metrics")["metrics"]
+    assert [row["step"] for row in metrics] == list(range(1, STEPS + 1))
+    assert all(pool["granted"] == 0 for pool in http.get("/v1/training/capacity")["pools"])
 
 
-def test_an_undisturbed_run_gives_the_same_bytes_twice(box, undisturbed):
-    assert adapter_hash(box, finish(box, start(box))) == undisturbed
+def kill(process):
+    """kill -9, and wait until the kernel has taken it away."""
+    process.send(signal.SIGKILL)
+    assert process.wait(10)
+
+
+def kill_services(box, *names):
+    """kill -9 for services at once, and wait until others are in their place and the box is ready."""
+    killed = {name: box.process(name) for name in names}
+    for process in killed.values():
+        kill(process)
+    wait_until(lambda: all(box.service(name)["pid"] not in (None, process.pid) for name, process in killed.items())
+               and box.is_ready(), 90, "the box's recovery")
+
+
+def test_an_undisturbed_run_gives_the_same_bytes_twice(http, undisturbed):
+    assert adapter_hash(http, finish(http, start(http))) == undisturbed
 
 
 @pytest.mark.requirement("R016")
-def test_killing_the_job_costs_an_attempt_and_no_byte(box, undisturbed):
-    run_id = start(box)
-    train_past(box, run_id, 30)
+def test_killing_the_job_costs_an_attempt_and_no_byte(box, http, undisturbed):
+    run_id = start(http)
+    train_past(http, run_id, 30)
     os.kill(job_pid(box, run_id), signal.SIGKILL)
-    run = finish(box, run_id)
+    run = finish(http, run_id)
     assert len(run["attempts"]) == 2
-    assert_same(box, run, undisturbed)
+    assert_same(http, run, undisturbed)
 
 
 @pytest.mark.requirement("R016")
 @pytest.mark.parametrize("name", SERVICES)
-def test_killing_a_service_costs_nothing(box, undisturbed, name):
-    run_id = start(box)
-    train_past(box, run_id, 30)
-    os.kill(box.process(name).pid, signal.SIGKILL)
-    time.sleep(0.5)
-    wait_until(box.is_ready, 90, "the box's recovery")
-    run = finish(box, run_id)
+def test_killing_a_service_costs_nothing(box, http, undisturbed, name):
+    run_id = start(http)
+    train_past(http, run_id, 30)
+    kill_services(box, name)
+    run = finish(http, run_id)
     assert len(run["attempts"]) == 1
-    assert_same(box, run, undisturbed)
+    assert_same(http, run, undisturbed)
 
 
 @pytest.mark.requirement("R016")
-def test_killing_every_device_worker_leaves_the_job_to_the_next_ones(box):
-    run_id = start(box, steps=LONG)
-    train_past(box, run_id, 30)
+def test_killing_every_device_worker_leaves_the_job_to_the_next_ones(box, http):
+    run_id = start(http, steps=LONG)
+    train_past(http, run_id, 30)
     job = job_pid(box, run_id)
-    for name in ("device/cpu/0", "device/cpu/1"):
-        os.kill(box.process(name).pid, signal.SIGKILL)
-    time.sleep(0.5)
-    wait_until(box.is_ready, 90, "the box's recovery")
-    seen = ask(box, "runs", "get", run_id)["observedStep"]
-    train_past(box, run_id, seen + 30)
-    assert ask(box, "runs", "get", run_id)["phase"] == "TRAINING", "the run ended before its workers were back"
+    kill_services(box, "device/cpu/0", "device/cpu/1")
+    seen = http.get(f"/v1/training/runs/{run_id}")["observedStep"]
+    train_past(http, run_id, seen + 30)
+    assert http.get(f"/v1/training/runs/{run_id}")["phase"] == "TRAINING", "the run ended before its workers were back"
     assert job_pid(box, run_id) == job
-    run = finish(box, run_id)
+    run = finish(http, run_id)
     assert len(run["attempts"]) == 1
 
 
 @pytest.mark.requirement("R016")
-def test_killing_the_supervisor_leaves_no_orphan_and_the_next_start_goes_on(box, undisturbed):
-    run_id = start(box)
-    train_past(box, run_id, 30)
+def test_killing_the_supervisor_leaves_no_orphan_and_the_next_start_goes_on(box, http, undisturbed):
+    run_id = start(http)
+    train_past(http, run_id, 30)
     services = [box.process(name) for name in SERVICES]
-    os.kill(box.process("supervisor").pid, signal.SIGKILL)
+    kill(box.process("supervisor"))
     wait_until(lambda: not any(service.is_alive() for service in services), 30, "the end of every service")
     box.up()
-    assert_same(box, finish(box, run_id), undisturbed)
+    assert_same(http, finish(http, run_id), undisturbed)
