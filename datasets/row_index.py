@@ -9,7 +9,8 @@ import tempfile
 import zlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -60,6 +61,13 @@ class RowIndex:
     def near(self, row: int) -> Place:
         """The last marked place at or before a row."""
         return self._marks[bisect_right(self._marks, row, key=lambda mark: mark.row) - 1]
+
+    def spans_from(self, row: int) -> Iterator[tuple[Place, int]]:
+        """The marked places from the last at or before a row on, each with how many bytes lie up to the next; -1: all
+        that are left."""
+        first = self._marks.index(self.near(row))
+        for place, following in zip_longest(self._marks[first:], self._marks[first + 1:]):
+            yield place, following.offset - place.offset if following is not None else -1
 
     def checksums(self) -> Iterator[tuple[int, "array[int]"]]:
         """The rows' checksums, a block at a time, each with the row it begins at."""
@@ -129,12 +137,17 @@ def read_rows(file: Path, start: Place) -> Iterator[FileRow]:
     """The rows of a file from a place on. Raises FileNotFoundError."""
     with file.open("rb", buffering=READ_BYTES) as source:
         source.seek(start.offset)
-        number = start.row
-        for line, data in enumerate(source, start.line):
-            row = bare(data.removesuffix(b"\n"), is_first=line == 0)
-            if row.strip(BLANK):
-                yield FileRow(number, line + 1, row)
-                number += 1
+        yield from rows_in(source, start)
+
+
+def rows_in(lines: Iterable[bytes], start: Place) -> Iterator[FileRow]:
+    """The rows among the lines that stand from a place of a file on."""
+    number = start.row
+    for line, data in enumerate(lines, start.line):
+        row = bare(data.removesuffix(b"\n"), is_first=line == 0)
+        if row.strip(BLANK):
+            yield FileRow(number, line + 1, row)
+            number += 1
 
 
 BEGINNING = Place(0, 0, 0)

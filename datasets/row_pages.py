@@ -1,7 +1,7 @@
 """Pages of a dataset's rows: by position or by the words they say, within a bounded time whatever the size."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from datasets.queries import example_set
 from datasets.row_documents import SHOWN_BYTES, row_document
 from datasets.row_repeats import note_repeats
 from datasets.row_search import Words
-from datasets.stored_rows import StoredRow, rows_from
+from datasets.stored_rows import StoredRow, blocks_from, rows_from
 from optimize_site.kernel.api import MAX_LIMIT
 from optimize_site.kernel.errors import InvalidInput
 from registry.models import Version
@@ -55,12 +55,40 @@ def read_page(version: Version, *, offset: int = 0, limit: int = 25, search: str
     if search and examples.format == PREPARED:
         raise RowsNotSearchable(f"{version.reference} holds token rows, which have no words to search for.",
                                 hint="Read them by position.")
-    words = Words(search) if search.split() else None
-    shown, further = _gather(rows_from(examples, offset), words, limit, budget)
+    shown, further = _search(examples, offset, Words(search), limit, budget) if search.split() \
+        else _read(examples, offset, limit, budget)
     documents = [row_document(row, examples.format, room=room) for row in shown]
     repeats = note_repeats(examples, shown, documents, budget)
     return {"rows": documents, "total": examples.num_examples, "limit": limit, "offset": offset,
             "nextOffset": further, "repeats": repeats}
+
+
+def _read(examples: ExampleSet, offset: int, limit: int, budget: Budget) -> tuple[list[StoredRow], int | None]:
+    """The rows from `offset` on, and the position to go on from."""
+    shown: list[StoredRow] = []
+    for row in rows_from(examples, offset):
+        if len(shown) == limit or budget.is_spent:
+            return shown, row.position
+        shown.append(row)
+        budget.spend(len(row.data))
+    return shown, None
+
+
+def _search(examples: ExampleSet, offset: int, words: Words, limit: int,
+            budget: Budget) -> tuple[list[StoredRow], int | None]:
+    """The rows from `offset` on that say the words, and the position to go on from: the next such row where it was
+    reached."""
+    shown: list[StoredRow] = []
+    for block in blocks_from(examples, offset):
+        for row in block.rows if words.may_be_in(block.data) else ():
+            if words.are_in(row.data):
+                if len(shown) == limit:
+                    return shown, row.position
+                shown.append(row)
+        budget.spend(len(block.data))
+        if budget.is_spent:
+            return shown, block.end if block.end < examples.num_examples else None
+    return shown, None
 
 
 def _check(offset: int, limit: int, search: str) -> None:
@@ -71,25 +99,3 @@ def _check(offset: int, limit: int, search: str) -> None:
     if len(search) > MAX_SEARCH_CHARACTERS:
         raise InvalidInput(f"search has {len(search)} characters; {MAX_SEARCH_CHARACTERS} are the most.",
                            code="invalid_search", hint="Search for fewer words.")
-
-
-def _gather(rows: Iterator[StoredRow], words: Words | None, limit: int,
-            budget: Budget) -> tuple[list[StoredRow], int | None]:
-    """The rows to show, and the position to go on from."""
-    shown: list[StoredRow] = []
-    for row in rows:
-        matches = words is None or words.are_in(row.data)
-        if matches and len(shown) == limit:
-            return shown, row.position
-        if matches:
-            shown.append(row)
-        budget.spend(len(row.data))
-        if budget.is_spent:
-            following = next(rows, None)
-            return shown, following.position if following is not None else None
-    return shown, None
-
-
-def first_row(examples: ExampleSet) -> StoredRow | None:
-    """The dataset's first row."""
-    return next(rows_from(examples), None)

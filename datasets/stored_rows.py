@@ -1,5 +1,6 @@
 """The rows of a registered dataset by position, wherever among its objects and however far in they lie."""
 
+import io
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -10,7 +11,7 @@ from datasets.errors import RowsGone, RowUnknown
 from datasets.formats.prepared import FORMAT as PREPARED
 from datasets.models import ExampleSet
 from datasets.parquet_rows import read_tokens
-from datasets.row_index import BEGINNING, RowIndex, open_index, read_rows
+from datasets.row_index import BEGINNING, Place, RowIndex, open_index, read_rows, rows_in
 from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.conf import home
 
@@ -72,6 +73,41 @@ def rows_of_part(examples: ExampleSet, part: Part, start: int = 0) -> Iterator[S
                 yield StoredRow(part.first + row, path, line, data)
     except FileNotFoundError as error:
         raise _gone(path) from error
+
+
+class Block(NamedTuple):
+    """Some hundred rows in one piece: the bytes they were read from, and the way to them one by one."""
+
+    data: bytes
+    rows: Iterator[StoredRow]
+    end: int
+    """The position behind the last of them, at the most."""
+
+
+def blocks_from(examples: ExampleSet, position: int = 0) -> Iterator[Block]:
+    """The rows of a dataset of lines from a position on, block by block. Raises RowsGone."""
+    for part in parts_of(examples):
+        if part.first + part.num_rows > position:
+            try:
+                yield from _blocks(part, max(0, position - part.first))
+            except FileNotFoundError as error:
+                raise _gone(part.shard["path"]) from error
+
+
+def _blocks(part: Part, start: int) -> Iterator[Block]:
+    spans = list(index_of(part).spans_from(start))
+    ends = [place.row for place, _ in spans[1:]] + [part.num_rows]
+    with part.file.open("rb") as file:
+        file.seek(spans[0][0].offset)
+        for (place, size), end in zip(spans, ends, strict=True):
+            data = file.read(size)
+            yield Block(data, _rows_of(part, place, data, start), part.first + end)
+
+
+def _rows_of(part: Part, place: Place, data: bytes, start: int) -> Iterator[StoredRow]:
+    for row, line, found in rows_in(io.BytesIO(data), place):
+        if row >= start:
+            yield StoredRow(part.first + row, part.shard["path"], line, found)
 
 
 def sampled_rows(examples: ExampleSet, max_rows: int, max_bytes: int) -> Iterator[StoredRow]:

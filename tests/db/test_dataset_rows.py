@@ -90,18 +90,27 @@ def test_words_are_searched_for_inside_one_message():
     assert read_page(version, search="button blue")["rows"] == []
 
 
-def test_a_search_over_more_than_its_time_says_where_to_go_on():
-    version = version_of([row(f"question {number}") for number in range(60)] + [row("needle")])
-    offset, looked = 0, 0
+def test_a_search_over_more_than_its_time_says_where_to_go_on(monkeypatch):
+    monkeypatch.setattr("datasets.row_index.MARK_BYTES", 300)
+    rows = [row(f"question {number}" if number != 77 else "here is the needle") for number in range(100)]
+    version = version_of(rows[:50], rows[50:])
+    offset, offsets, found = 0, [], []
     while offset is not None:
-        page = read_page(version, offset=offset, search="needle", budget=ticking(20))
-        looked += 1
-        assert page["rows"] or page["nextOffset"] > offset
-        offset = page["nextOffset"]
-    assert positions(page) == [60]
-    assert looked > 2
-    by_bytes = read_page(version, search="needle", budget=Budget(seconds=60, num_bytes=200))
-    assert by_bytes["rows"] == [] and 0 < by_bytes["nextOffset"] < 10
+        page = read_page(version, offset=offset, search="the NEEDLE", budget=Budget(num_bytes=900))
+        offsets, found, offset = [*offsets, offset], found + positions(page), page["nextOffset"]
+    assert found == [77]
+    assert len(offsets) > 5 and offsets == sorted(set(offsets))
+    assert read_page(version, search="needle", budget=ticking(3))["nextOffset"] < 50
+    assert positions(read_page(version, search="needle", offset=77)) == [77]
+    assert positions(read_page(version, search="needle", offset=78)) == []
+
+
+@pytest.mark.parametrize("words", ["übermut tut", "\u212aelvin scale", "quote \"x\"", "tab\there"])
+def test_what_a_block_of_rows_may_hold_is_never_passed_over(words):
+    rows = [row("filler " * 30) for _ in range(20)]
+    for written in (row(f"so {words.upper()} it is"),
+                    json.dumps(json.loads(row(f"so {words} it is")), ensure_ascii=False).encode()):
+        assert positions(read_page(version_of([*rows, written]), search=words)) == [20]
 
 
 def test_a_row_that_stands_more_than_once_says_where():

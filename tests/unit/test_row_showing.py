@@ -8,7 +8,7 @@ import pytest
 from datasets.formats.prepared import FORMAT as PREPARED
 from datasets.row_cut import cut_row
 from datasets.row_documents import row_document
-from datasets.row_search import Words
+from datasets.row_search import FOLDING, Words, may_hide
 from datasets.stored_rows import StoredRow
 
 
@@ -78,3 +78,14 @@ def test_words_are_looked_for_inside_one_message_and_in_what_it_calls():
 
 def test_words_outside_messages_are_not_found():
     assert not Words("ticket").are_in(json.dumps(chat("a", "b") | {"ticket": "ticket"}).encode())
+
+
+def test_every_letter_that_folds_into_a_plain_one_is_looked_out_for():
+    folding = {chr(code) for code in range(128, 0x20000) if any(
+        letter.isascii() and letter.isalnum() for letter in chr(code).casefold())}
+    assert set(FOLDING) == folding
+    for letter in folding:
+        escaped = json.dumps(letter).encode()
+        assert may_hide(escaped) and may_hide(escaped[:3] + escaped[3:].upper()) and may_hide(f"a{letter}é".encode())
+    assert may_hide(b"\\u0041") and may_hide(b"\\u007a")
+    assert not may_hide(b"\\u00e9\\u2019 ss") and not may_hide("é’ привет".encode())

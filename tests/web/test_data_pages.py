@@ -155,9 +155,10 @@ def test_a_row_that_repeats_links_to_the_others(viewer):
 def test_a_search_that_found_nothing_in_its_time_goes_on_by_itself(viewer, monkeypatch):
     from datasets.row_pages import Budget
 
-    make.make_dataset("triage/train", 40)
+    make.make_dataset("triage/searched", 40)
+    monkeypatch.setattr("datasets.row_index.MARK_BYTES", 300)
     monkeypatch.setattr("datasets.row_pages.Budget", lambda: Budget(num_bytes=300))
-    text = viewer.get(reverse("datasets:detail", args=["triage", "train"]), {"q": "train39"}).content.decode()
+    text = viewer.get(reverse("datasets:detail", args=["triage", "searched"]), {"q": "searched39"}).content.decode()
     assert "still looking" in text and 'hx-trigger="load"' in text
     assert "Look further" in text
 
