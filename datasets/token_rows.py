@@ -155,7 +155,7 @@ class Reader:
                     self.refuse(number, row, code, message)
         if lengths is None or self.num_bad > bad:
             return None
-        return lengths, sum_of(mask)
+        return lengths, _marks_in(mask)
 
     def _lengths(self, number: int, before: int, ids: Any, mask: Any) -> list[int] | None:
         import pyarrow.compute as compute
@@ -199,7 +199,7 @@ def _is_plain(ids: Any, mask: Any, lengths: list[int]) -> bool:
     return all(later > earlier for earlier, later in zip([0, *marked], marked, strict=False))
 
 
-def sum_of(mask: Any) -> int:
+def _marks_in(mask: Any) -> int:
     """How many marks of a column of lists are 1."""
     import pyarrow
     import pyarrow.compute as compute
@@ -227,7 +227,9 @@ def _first(error: Exception) -> str:
 
 def main(paths: Sequence[str]) -> None:
     """Read the files and print what was found."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(most, MEMORY_BYTES)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     reader = Reader()
     files = [reader.read(number, path) for number, path in enumerate(paths)]
     print(json.dumps({"files": [asdict(file) for file in files if file is not None],
