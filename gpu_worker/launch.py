@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpu_worker.processes import Identity, start_time
+from optimize_site.processes import Identity, start_time
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHILD_ROOT = REPOSITORY / "gpu_worker" / "child"

@@ -12,10 +12,11 @@ from typing import Any
 
 from gpu_worker.engines.plans import complete
 from gpu_worker.launch import start_job
-from gpu_worker.processes import recorded, start_time
+from gpu_worker.processes import recorded
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.errors import OperationError, Refused, Unavailable
 from optimize_site.kernel.ids import new_id
+from optimize_site.processes import start_time
 
 WAIT_SECONDS, TURN_SECONDS = 90.0, 30.0
 LOOK_SECONDS = 0.02

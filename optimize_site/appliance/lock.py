@@ -3,10 +3,10 @@
 import fcntl
 import os
 
-from gpu_worker.processes import Identity, start_time
 from optimize_site.appliance.documents import read_document, write_document
 from optimize_site.appliance.errors import AlreadyUp
 from optimize_site.appliance.places import Places
+from optimize_site.processes import Identity, start_time
 
 
 class HomeLock:

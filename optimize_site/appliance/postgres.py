@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 from urllib.parse import quote
 
-from gpu_worker.processes import Identity, start_time
 from optimize_site.appliance.binaries import PostgresPrograms
 from optimize_site.appliance.errors import ApplianceError
 from optimize_site.appliance.places import Places
 from optimize_site.appliance.postgres_user import RunAs
+from optimize_site.processes import Identity, start_time
 
 ROLE = DATABASE = "optimize"
 PORT = 5432

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from gpu_worker.processes import Identity
 from optimize_site.appliance.documents import read_document
 from optimize_site.appliance.lock import supervisor_of
 from optimize_site.appliance.places import Places
+from optimize_site.processes import Identity
 
 SHOWN = ("name", "state", "since", "restarts", "pid", "lastError", "log")
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpu_worker.launch import zygote_process
-from gpu_worker.processes import Identity, start_time
 from optimize_site.appliance.adoption import Nursery
 from optimize_site.appliance.console import Console
 from optimize_site.appliance.documents import read_document, write_document
@@ -21,6 +20,7 @@ from optimize_site.appliance.roster import DEVICE_PREFIX
 from optimize_site.appliance.service import Service
 from optimize_site.appliance.steps import Step
 from optimize_site.appliance.unit import Unit
+from optimize_site.processes import Identity, start_time
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SERVERS = ("postgres", "valkey")

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from gpu_worker.processes import Identity
 from optimize_site.appliance.backoff import Backoff
 from optimize_site.appliance.errors import ApplianceError
 from optimize_site.appliance.logs import last_lines, open_log
 from optimize_site.appliance.processes import Adopted, dies_with_parent
 from optimize_site.appliance.service import Service
+from optimize_site.processes import Identity
 
 State = Literal["waiting", "starting", "ready", "failing", "stopping", "stopped"]
 

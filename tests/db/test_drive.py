@@ -18,6 +18,7 @@ from optimize_site.kernel.ids import new_id
 from optimize_site.kernel.models import Attempt, Device, Lease
 from optimize_site.kernel.phases import move, table
 from optimize_site.kernel.work import attempt_folder
+from optimize_site.processes import Identity, start_time
 from registry.models import BaseModel
 
 pytestmark = pytest.mark.django_db
@@ -225,16 +226,16 @@ def test_a_job_that_could_not_be_started_is_a_failure_with_the_reason(kind, devi
 
 
 def test_a_reused_pid_is_not_taken_for_the_job(tmp_path):
-    me = processes.Identity.of(os.getpid())
+    me = Identity.of(os.getpid())
     assert me.is_alive()
-    assert not processes.Identity(os.getpid(), me.started + 1).is_alive()
+    assert not Identity(os.getpid(), me.started + 1).is_alive()
 
 
 def test_a_job_that_ignores_being_asked_is_killed(tmp_path):
     stubborn = subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN);"
                                  " print(1, flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
     stubborn.stdout.readline()
-    stamp = processes.start_time(stubborn.pid)
+    stamp = start_time(stubborn.pid)
     (tmp_path / "pid.json").write_text(f'{{"job": {{"pid": {stubborn.pid}, "started": {stamp}}}}}')
     processes.TERM_SECONDS, kept = 0.2, processes.TERM_SECONDS
     try:

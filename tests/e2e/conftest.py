@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from gpu_worker.processes import Identity
 from optimize_site.appliance.places import CHECKOUT
+from optimize_site.processes import Identity
 
 START_SECONDS = 180
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from gpu_worker.launch import start_zygote, zygote_process
-from gpu_worker.processes import Identity
 from optimize_site.appliance.places import CHECKOUT
+from optimize_site.processes import Identity
 from tests.e2e.conftest import Box, wait_until
 
 SERVICES = ["postgres", "valkey", "web", "control", "device/cpu/0", "device/cpu/1", "device/host"]

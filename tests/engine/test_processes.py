@@ -18,6 +18,7 @@ sys.path.append(str(REPOSITORY))
 
 # The server's launcher needs nothing of the server's environment.
 from gpu_worker import launch, processes  # noqa: E402
+from optimize_site.processes import Identity  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +102,8 @@ def test_both_processes_are_recorded_with_their_start_times(home, attempt, plan)
     assert job.pid != pid
     ended(attempt)
     jobs.wait_for(lambda: not job.is_alive())
-    assert not processes.Identity(os.getpid(), 1).is_alive()
-    assert processes.Identity.of(os.getpid()).is_alive()
+    assert not Identity(os.getpid(), 1).is_alive()
+    assert Identity.of(os.getpid()).is_alive()
 
 
 def test_a_job_that_never_speaks_is_killed_and_started_plainly(home, attempt, plan):

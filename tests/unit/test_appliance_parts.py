@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from gpu_worker.processes import Identity
 from optimize_site.appliance import binaries, logs, outside, postgres_user, steps
 from optimize_site.appliance.backoff import Backoff
 from optimize_site.appliance.documents import read_document, write_document
@@ -21,6 +20,7 @@ from optimize_site.appliance.lock import HomeLock, supervisor_of
 from optimize_site.appliance.places import CHECKOUT, LONGEST_SOCKET_NAME, LONGEST_SOCKET_PATH, Places
 from optimize_site.appliance.service import Service
 from optimize_site.appliance.unit import Unit
+from optimize_site.processes import Identity
 
 Bear = Callable[[Service, Path], int | None]
 

@@ -11,6 +11,7 @@ import pytest
 from gpu_worker import launch, processes
 from gpu_worker.engines import events, plans, write_schema
 from optimize_site.kernel.plan_parts import base_model_part, rows_part
+from optimize_site.processes import Identity
 from runs.plan import sft_body
 
 COMMON = {
@@ -139,10 +140,10 @@ def test_a_jobs_path_holds_the_job_package_and_nothing_else_of_ours():
 
 
 def test_a_process_is_alive_only_while_its_start_time_is_the_same():
-    me = processes.Identity.of(os.getpid())
+    me = Identity.of(os.getpid())
     assert me is not None and me.is_alive()
-    assert not processes.Identity(me.pid, me.started - 1).is_alive()
-    assert processes.Identity.of(2**22 + 1) is None
+    assert not Identity(me.pid, me.started - 1).is_alive()
+    assert Identity.of(2**22 + 1) is None
 
 
 def test_an_attempt_that_no_shepherd_took_has_no_processes(tmp_path: Path):
