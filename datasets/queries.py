@@ -34,12 +34,9 @@ def dataset_files(version: Version) -> list[str]:
 
 
 def list_datasets(*, namespace: str = "", archived: bool = False) -> QuerySet[Artifact]:
-    """Named datasets by name, each with `newest_number`, `newest_hash`, `num_examples`, `size_bytes`, `newest_at`."""
-    newest = Version.objects.filter(artifact=OuterRef("pk")).order_by("-number")
+    """Named datasets as `list_artifacts` gives them, with the `num_examples` and `size_bytes` of the newest version."""
     examples = ExampleSet.objects.filter(content_hash=OuterRef("newest_hash"))
-    named = list_artifacts(KIND, namespace=namespace, archived=archived).annotate(
-        newest_number=Subquery(newest.values("number")[:1]), newest_hash=Subquery(newest.values("content_hash")[:1]),
-        newest_at=Subquery(newest.values("created_at")[:1]))
+    named = list_artifacts(KIND, namespace=namespace, archived=archived)
     return named.annotate(num_examples=Subquery(examples.values("num_examples")[:1]),
                           size_bytes=Subquery(examples.values("size_bytes")[:1]))
 

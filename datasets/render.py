@@ -7,7 +7,7 @@ from datasets.models import ExampleSet, Upload
 from datasets.operations import Registered
 from datasets.pairs import FORMAT as PREFERENCE
 from registry.models import Artifact, Version
-from registry.queries import list_versions
+from registry.queries import list_versions, listed
 from registry.render import (
     aliases_document,
     artifact_document,
@@ -53,7 +53,7 @@ def registered(done: Registered) -> dict[str, Any]:
 
 def named_dataset(artifact: Artifact) -> dict[str, Any]:
     """A named dataset: its aliases, and its versions newest first."""
-    return artifact_document(artifact) | {"aliases": aliases_document(artifact),
+    return artifact_document(artifact) | {"aliases": aliases_document(listed(artifact)),
                                           "versions": [dataset_summary(version) for version in list_versions(artifact)]}
 
 

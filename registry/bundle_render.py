@@ -7,17 +7,16 @@ from optimize_site.kernel.blobs import blob_path
 from registry import render
 from registry.models import Artifact, Version
 from registry.operations.bundles import Registered
-from registry.queries import list_versions
+from registry.queries import list_versions, listed
 
 ROUTES = "/v1/registry/bundles"
 
 
-def bundle_row(artifact: Artifact) -> dict[str, Any]:
-    """A row of the list of named bundles."""
-    newest = list_versions(artifact).first()
+def bundle_row(artifact: Any) -> dict[str, Any]:
+    """A row of `list_artifacts`."""
     return render.artifact_document(artifact) | {
-        "versions": artifact.versions.count(), "latest": newest.reference if newest else None,
-        "hash": newest.content_hash if newest else None, "aliases": render.aliases_document(artifact)}
+        "versions": artifact.num_versions, "latest": f"{artifact.reference}:v{artifact.newest_number}",
+        "hash": artifact.newest_hash, "aliases": render.aliases_document(artifact)}
 
 
 def version_row(version: Version) -> dict[str, Any]:
@@ -27,7 +26,7 @@ def version_row(version: Version) -> dict[str, Any]:
 
 def bundle_document(artifact: Artifact) -> dict[str, Any]:
     """A named bundle: versions newest first, and aliases."""
-    return bundle_row(artifact) | {"versions": [version_row(version) for version in list_versions(artifact)]}
+    return bundle_row(listed(artifact)) | {"versions": [version_row(version) for version in list_versions(artifact)]}
 
 
 def version_document(version: Version) -> dict[str, Any]:

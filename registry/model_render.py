@@ -9,6 +9,7 @@ from optimize_site.kernel.blobs import open_blob, read_chunks
 from registry import render
 from registry.model_queries import facts_of, serving_of, workload_of
 from registry.models import Artifact, Version
+from registry.queries import listed
 
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -31,19 +32,19 @@ def version_document(version: Version) -> dict[str, Any]:
         } | render.kin_document(version)
 
 
-def model_row(artifact: Artifact) -> dict[str, Any]:
-    """A row of the list of named models."""
-    newest = artifact.versions.select_related("artifact").order_by("-number").first()
+def model_row(artifact: Any) -> dict[str, Any]:
+    """A row of `list_artifacts`."""
+    serving = (artifact.newest_descriptor or {}).get("servingModel", {})
     return render.artifact_document(artifact) | {
-        "versions": artifact.versions.count(), "latest": newest.reference if newest else None,
-        "modelId": newest.pk if newest else None, "baseModel": serving_of(newest).base_model if newest else None,
+        "versions": artifact.num_versions, "latest": f"{artifact.reference}:v{artifact.newest_number}",
+        "modelId": artifact.newest_id, "baseModel": serving.get("baseModel"),
         "aliases": render.aliases_document(artifact)}
 
 
 def model_document(artifact: Artifact) -> dict[str, Any]:
     """A named model: versions newest first, and aliases."""
     versions = artifact.versions.select_related("artifact").order_by("-number")
-    return model_row(artifact) | {"versions": [version_row(version) for version in versions]}
+    return model_row(listed(artifact)) | {"versions": [version_row(version) for version in versions]}
 
 
 def card_of(version: Version) -> str:

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterator
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, OuterRef, Prefetch, Q, QuerySet, Subquery
 
 from optimize_site.kernel.errors import AmbiguousPrefix, NotFound
 from optimize_site.kernel.ids import HEX, SHOWN
@@ -176,12 +176,27 @@ def _close_names(kind: str, reference: Reference) -> Iterator[str]:
 
 
 def list_artifacts(kind: str, *, namespace: str = "", archived: bool = False) -> QuerySet[Artifact]:
-    """Named artifacts by name: of one namespace, whether archived or not, or of all, archived ones where asked for."""
-    named = Artifact.objects.filter(kind=kind).select_related("namespace").annotate(num_versions=Count("versions"))
+    """Named artifacts by name: of one namespace, whether archived or not, or of all, archived ones where asked for.
+
+    Each has `num_versions` and, of its newest version, `newest_id`, `newest_number`, `newest_hash`,
+    `newest_descriptor` and `newest_at`.
+    """
+    newest_first = Version.objects.filter(artifact=OuterRef("pk")).order_by("-number")
+    columns = {"newest_id": "pk", "newest_number": "number", "newest_hash": "content_hash",
+               "newest_descriptor": "descriptor", "newest_at": "created_at"}
+    named = Artifact.objects.filter(kind=kind).select_related("namespace").annotate(
+        num_versions=Count("versions"),
+        **{name: Subquery(newest_first.values(column)[:1]) for name, column in columns.items()})
+    named = named.prefetch_related(Prefetch("aliases", Alias.objects.select_related("version").order_by("name")))
     named = named.order_by("namespace", "name")
     if namespace:
         return named.filter(namespace=namespace)
     return named if archived else named.filter(namespace__archived_at=None)
+
+
+def listed(artifact: Artifact) -> Artifact:
+    """An artifact with what `list_artifacts` gives each."""
+    return list_artifacts(artifact.kind, namespace=artifact.namespace_id).get(pk=artifact.pk)
 
 
 def list_namespaces(*, archived: bool = False) -> QuerySet[Namespace]:

@@ -69,9 +69,8 @@ def latest_document(artifact: Artifact, versions: Iterable[Version]) -> dict[str
 
 
 def aliases_document(artifact: Artifact) -> dict[str, str]:
-    """The artifact's aliases and the version each points at."""
-    aliases = artifact.aliases.select_related("version").order_by("name")
-    return {alias.name: f"v{alias.version.number}" for alias in aliases}
+    """The aliases of a listed artifact and the version each points at."""
+    return {alias.name: f"v{alias.version.number}" for alias in artifact.aliases.all()}
 
 
 def namespace_document(namespace: Namespace) -> dict[str, Any]:

@@ -31,8 +31,6 @@ def bundle_list(request: HtmxRequest) -> HttpResponse:
     """Every named bundle."""
     archived = wants_archived(request)
     page = listed(request, list_artifacts(KIND, archived=archived))
-    page["rows"] = [{"artifact": artifact, "version": newest(artifact), "aliases": artifact.aliases.all()}
-                    for artifact in page["rows"]]
     return render(request, "registry/bundles.html", page | {"archived": archived})
 
 

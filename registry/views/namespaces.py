@@ -1,7 +1,6 @@
 """Pages of namespaces: the list, and one with what it holds."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -16,7 +15,7 @@ from optimize_site.kernel.listing import listed, wants_archived
 from optimize_site.kernel.refusals import go
 from registry.models import Artifact, Namespace
 from registry.operations import namespaces as operations
-from registry.queries import get_namespace, list_artifacts, list_namespaces, newest
+from registry.queries import get_namespace, list_artifacts, list_namespaces
 from registry.references import shown
 
 LISTED = 500
@@ -35,16 +34,10 @@ def namespace_list(request: HtmxRequest) -> HttpResponse:
 def namespace(request: HtmxRequest, name: str) -> HttpResponse:
     """One namespace: its datasets, models and bundles, its workload, its note."""
     found = get_namespace(name)
-    held = [{"title": title, "kind": kind, "rows": [_row(artifact) for artifact in
-                                                    list_artifacts(kind, namespace=found.name)[:LISTED]]}
+    held = [{"title": title, "kind": kind, "rows": list_artifacts(kind, namespace=found.name)[:LISTED]}
             for kind, title in HEADINGS]
     return render(request, "registry/namespace.html", {
         "namespace": found, "held": held, "workload": found.workloads.first()})
-
-
-def _row(artifact: Artifact) -> dict[str, Any]:
-    version = newest(artifact)
-    return {"artifact": artifact, "version": version, "aliases": artifact.aliases.select_related("version")}
 
 
 @require_POST

@@ -132,3 +132,15 @@ def test_versions_are_found_by_what_they_stand_on_and_by_who_made_them(client, f
                          (f"producedByKind=RUN&producedById={'a' * 64}", 1),
                          (f"producedByKind=run&producedById={'a' * 64}%2320", 0)):
         assert client.get(f"{route}?{query}").json()["total"] == count, query
+
+
+def test_versions_from_before_there_were_rows_get_theirs(family):
+    """As the migration does it for a box that has models already."""
+    from importlib import import_module
+
+    from django.apps import apps
+
+    told = sorted(Parent.objects.filter(child=family["model"]).values_list("kind", "reference", "parent"))
+    Parent.objects.all().delete()
+    import_module("registry.migrations.0002_parents").fill(apps, None)
+    assert sorted(Parent.objects.filter(child=family["model"]).values_list("kind", "reference", "parent")) == told
