@@ -10,7 +10,7 @@ class EvaluationsConfig(AppConfig):
     def ready(self) -> None:
         """Offer scores and promotion to the apps below."""
         from evaluations.claims import list_claims
-        from evaluations.in_progress import evaluations_in_progress
+        from evaluations.in_progress import evaluations_in_progress, pipelines_in_progress
         from evaluations.operations.promotion import Promotions
         from evaluations.scores import Scores
         from optimize_site.kernel import box, promotion, scores
@@ -20,5 +20,5 @@ class EvaluationsConfig(AppConfig):
         scores.provide(Scores())
         promotion.provide(Promotions())
         box.CLAIM_LISTERS.append(list_claims)
-        LISTERS.append(evaluations_in_progress)
+        LISTERS.extend([evaluations_in_progress, pipelines_in_progress])
         BOOKKEEPING.add("evaluations.Prediction")

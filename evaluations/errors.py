@@ -1,6 +1,8 @@
 """What evaluations and promotions refuse, by code."""
 
-from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, Refused
+from collections.abc import Sequence
+
+from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, Problem, Refused
 
 
 class WorkloadRequired(Refused):
@@ -25,6 +27,23 @@ class AnswerCallsTools(Refused):
 
 class SubmissionConflict(Conflict):
     code = "submission_conflict"
+
+
+class PipelineRefused(Refused):
+    """The pipeline cannot run as it stands; `problems` holds everything that is wrong with it."""
+
+    code = "pipeline_refused"
+
+    @classmethod
+    def because(cls, problems: Sequence[Problem]) -> "PipelineRefused":
+        """One sentence for one problem, else how many there are."""
+        if len(problems) == 1:
+            return cls(problems[0].message, hint=problems[0].hint, problems=problems)
+        return cls(f"The pipeline is refused: its descriptor has {len(problems)} problems.", problems=problems)
+
+
+class NothingToResume(Conflict):
+    code = "nothing_to_resume"
 
 
 class NothingToRetry(Conflict):

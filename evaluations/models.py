@@ -5,6 +5,7 @@ from django.db.models import Q
 
 from optimize_site.kernel.work_row import WorkRow
 from registry.models import Version, Workload
+from runs.models import Run
 
 
 class Evaluation(WorkRow):
@@ -65,3 +66,44 @@ class Prediction(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["evaluation", "position"], name="one_answer_per_row")]
+
+
+class Pipeline(WorkRow):
+    """Train and evaluate stages in order, in one submission; each stage is work of its own, with its own ID."""
+
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="pipelines")
+    descriptor = models.JSONField()
+    description = models.TextField(blank=True)
+    submission_id = models.CharField(max_length=128, blank=True)
+    submission_digest = models.CharField(max_length=64, blank=True)
+
+
+class Stage(models.Model):
+    """One stage of a pipeline, and the run or evaluation that carries it out; `number` counts its tries."""
+
+    class State(models.TextChoices):
+        PENDING = "PENDING"
+        RUNNING = "RUNNING"
+        COMPLETED = "COMPLETED"
+        FAILED = "FAILED"
+        CANCELLED = "CANCELLED"
+        SKIPPED = "SKIPPED"
+
+    pipeline = models.ForeignKey(Pipeline, on_delete=models.CASCADE, related_name="stages")
+    position = models.IntegerField()
+    name = models.CharField(max_length=64)
+    type = models.CharField(max_length=16)
+    state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
+    number = models.IntegerField(default=1)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, null=True, related_name="+")
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.PROTECT, null=True, related_name="+")
+    model = models.ForeignKey(Version, on_delete=models.PROTECT, null=True, related_name="+")
+    mean_score = models.FloatField(null=True)
+    reason = models.TextField(blank=True)
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [models.UniqueConstraint(fields=["pipeline", "position"], name="stages_have_an_order"),
+                       models.UniqueConstraint(fields=["pipeline", "name"], name="stages_have_names")]

@@ -37,6 +37,7 @@ ROUTERS = (
     ("/training/snapshots", "runs.snapshots_api"),
     ("/training/datasets/analyses", "runs.analyses_api"),
     ("/training/evaluations", "evaluations.api"),
+    ("/training/pipelines", "evaluations.pipelines_api"),
     ("/training/trials", "endpoints.api"),
     ("/registry", "registry.api"),
     ("/registry/datasets", "datasets.api"),

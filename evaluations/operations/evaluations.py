@@ -123,6 +123,18 @@ def _create(request: Request, actor: Actor, *, subject: Subject, workload: Workl
     return Submission(row, is_new=True)
 
 
+def check_request(request: Request) -> None:
+    """What starting it would refuse; without a model, what can be told before there is one. Raises the same."""
+    stated = get_workload(request.workload)
+    if request.model:
+        subject = named_subject(request.model, stated.namespace_id)
+        _workload(subject, stated)
+        usable_base_of(subject)
+    check_scorable(_dataset(request, stated))
+    if request.grader:
+        available_grader(request.grader)
+
+
 def _identity(request: Request, workload: Workload) -> str:
     return derived_id("evaluation", workload.pk, request.submission_id) if request.submission_id else new_id()
 

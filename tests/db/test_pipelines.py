@@ -1,0 +1,250 @@
+"""Pipelines: checked whole, carried out stage by stage, gated, cancelled and taken up again without repeating."""
+
+import json
+
+import pytest
+
+from evaluations.errors import NothingToResume, PipelineRefused, SubmissionConflict
+from evaluations.management.commands.pipelines import Command
+from evaluations.models import Evaluation, Pipeline, Stage
+from evaluations.operations.pipelines import (
+    advance_pipelines,
+    cancel_pipeline,
+    check_pipeline,
+    resume_pipeline,
+    start_pipeline,
+)
+from evaluations.pipeline_queries import get_pipeline
+from evaluations.pipeline_render import checked_document, pipeline_document
+from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.errors import PhaseConflict
+from runs.models import Run
+from runs.operations import advance_run
+from tests.factories import (
+    chat_rows,
+    make_base_model,
+    make_dataset,
+    make_device,
+    make_workload,
+    measured,
+    put_weights,
+    run_document,
+)
+from tests.playing import STARTED, claim, end, failure, metrics, reread, save, say
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+
+
+def train(name="train", **changes):
+    body = {key: value for key, value in run_document(**changes).items() if key in {"baseModel", "config", "execution"}}
+    return {"name": name, "type": "train", **body}
+
+
+def evaluate(name="judge", model="@train", **changes):
+    return {"name": name, "type": "evaluate", "model": model, "dataset": "support/eval", **changes}
+
+
+@pytest.fixture
+def ready(db):
+    """A box that can run the stages below: a device, a workload with data, measured."""
+    make_device()
+    put_weights(make_base_model())
+    make_workload()
+    make_dataset("triage/train")
+    make_dataset("support/eval", chat_rows(4, salt="held out"))
+    measured("triage/train")
+    return "triage"
+
+
+def pipeline(ready, *stages, **changes):
+    return {"kind": "pipeline", "workload": ready, "stages": list(stages) or [train(), evaluate()], **changes}
+
+
+def started(ready, *stages, **changes):
+    row = start_pipeline(pipeline(ready, *stages, **changes), actor=LOCAL).pipeline
+    advance_pipelines()
+    return row
+
+
+def states(row):
+    return [stage.state for stage in row.stages.order_by("position")]
+
+
+def finish_run(row, *, fails=False):
+    """Play the run of the stage in progress to its end."""
+    run = row.stages.get(state="RUNNING").run
+    advance_run(run.pk)
+    attempt = claim(run)
+    if fails:
+        say(run, attempt, STARTED, failure("bad_row", "Row 3 is bad."))
+        end(run, attempt, "failed")
+    else:
+        say(run, attempt, STARTED, metrics(1), save(attempt, 1, final=True))
+        end(run, attempt, "finished")
+    advance_run(run.pk)
+    advance_pipelines()
+    return reread(run)
+
+
+def finish_evaluation(row, score):
+    """Have the evaluation in progress end with a score, as its job would."""
+    from django.utils import timezone
+
+    found = row.stages.get(state="RUNNING").evaluation
+    Evaluation.objects.filter(pk=found.pk).update(phase="COMPLETED", mean_score=score, ended_at=timezone.now())
+    advance_pipelines()
+
+
+@pytest.mark.requirement("R034", "R035")
+def test_stages_run_in_order_and_a_later_one_takes_what_an_earlier_one_made(ready):
+    row = started(ready)
+    assert states(row) == ["RUNNING", "PENDING"]
+    run = finish_run(row)
+    assert states(row) == ["COMPLETED", "RUNNING"]
+    judged = row.stages.get(name="judge").evaluation
+    assert judged.model_id == run.model_id
+    finish_evaluation(row, 0.8)
+    row.refresh_from_db()
+    assert (row.phase, states(row)) == ("COMPLETED", ["COMPLETED", "COMPLETED"])
+    assert (run.pipeline_id, run.stage_name) == (row.pk, "train")
+
+
+@pytest.mark.requirement("R034")
+@pytest.mark.parametrize(("score", "phase", "last"), [(0.79, "FAILED", "SKIPPED"), (0.8, "RUNNING", "RUNNING")])
+def test_a_stage_below_its_gate_keeps_the_later_ones_from_running(ready, score, phase, last):
+    row = started(ready, train(), evaluate(minMeanScore=0.8), train("again"))
+    finish_run(row)
+    finish_evaluation(row, score)
+    row.refresh_from_db()
+    assert (row.phase, states(row)[2]) == (phase, last)
+    if phase == "FAILED":
+        assert row.failure_code == "gate_not_met"
+        assert "scored 0.7900, below its gate 0.8" in row.failure_reason
+
+
+def test_a_failed_stage_ends_the_pipeline_with_its_reason_and_resuming_repeats_no_finished_one(ready):
+    row = started(ready, train("first"), train("second"), evaluate(model="@second"))
+    first = finish_run(row)
+    failed = finish_run(row, fails=True)
+    row.refresh_from_db()
+    assert (row.phase, states(row)) == ("FAILED", ["COMPLETED", "FAILED", "SKIPPED"])
+    assert "Row 3 is bad." in row.failure_reason
+    resume_pipeline(row, actor=LOCAL)
+    advance_pipelines()
+    assert states(row) == ["COMPLETED", "RUNNING", "PENDING"]
+    again = row.stages.get(name="second")
+    assert (again.number, again.run_id == failed.pk) == (2, False)
+    assert row.stages.get(name="first").run_id == first.pk
+
+
+def test_looking_twice_starts_nothing_twice(ready):
+    row = started(ready)
+    Stage.objects.filter(pipeline=row).update(state="PENDING", run=None)
+    advance_pipelines()
+    advance_pipelines()
+    assert Run.objects.count() == 1
+    assert row.stages.get(name="train").run_id == Run.objects.get().pk
+
+
+def test_cancelling_cancels_the_stage_in_progress_and_runs_no_later_one(ready):
+    row = started(ready)
+    cancelled = cancel_pipeline(row, actor=LOCAL)
+    assert (cancelled.phase, states(row)) == ("CANCELLED", ["CANCELLED", "SKIPPED"])
+    assert Run.objects.get().phase == "CANCELLED"
+    with pytest.raises(PhaseConflict):
+        cancel_pipeline(row, actor=LOCAL)
+    resume_pipeline(row, actor=LOCAL)
+    advance_pipelines()
+    assert states(row) == ["RUNNING", "PENDING"]
+
+
+def test_a_completed_pipeline_is_not_taken_up_again_and_a_running_one_goes_on_as_it_is(ready):
+    row = started(ready, train())
+    assert resume_pipeline(row, actor=LOCAL).phase == "RUNNING"
+    finish_run(row)
+    with pytest.raises(NothingToResume):
+        resume_pipeline(row, actor=LOCAL)
+
+
+def test_the_same_submission_reaches_the_same_pipeline(ready):
+    first = start_pipeline(pipeline(ready, submissionId="s"), actor=LOCAL)
+    again = start_pipeline(pipeline(ready, submissionId="s"), actor=LOCAL)
+    assert (again.is_new, again.pipeline.pk) == (False, first.pipeline.pk)
+    with pytest.raises(SubmissionConflict):
+        start_pipeline(pipeline(ready, train(), submissionId="s"), actor=LOCAL)
+
+
+@pytest.mark.parametrize(("stages", "path", "told"), [
+    ([train(), evaluate(model="@other")], "stages[1].model", "no earlier stage"),
+    ([evaluate(model="@train"), train()], "stages[0].model", "no earlier stage"),
+    ([train(), train()], "stages[1].name", "Two stages"),
+    ([train(), evaluate(dataset="@train")], "stages[1].dataset", "gives no dataset"),
+    ([train(), evaluate(), evaluate("more", model="@judge")], "stages[2].model", "gives no model"),
+    ([{"name": "c", "type": "curate"}], "stages[0].type", "cannot run in this version"),
+    ([{"name": "c", "type": "dance"}], "stages[0].type", "train or evaluate"),
+    ([train() | {"colour": "red"}], "stages[0].colour", "no field colour"),
+    ([train() | {"name": "A b"}], "stages[0].name", "lowercase"),
+    ([train(), evaluate(minMeanScore=2)], "stages[1].minMeanScore", "between 0 and 1"),
+    ([], "stages", "at least one"),
+])
+def test_what_is_wrong_with_a_stage_is_told_by_its_path(ready, stages, path, told):
+    checked = check_pipeline({"kind": "pipeline", "workload": ready, "stages": stages}, actor=LOCAL)
+    assert any(problem.path == path and told in problem.message for problem in checked.problems)
+
+
+def test_a_train_stage_is_checked_as_a_run_is_and_everything_is_told_at_once(ready):
+    bad = train()
+    bad["config"] = bad["config"] | {"maxSeqLength": -1}
+    with pytest.raises(PipelineRefused) as refused:
+        start_pipeline(pipeline(ready, bad, evaluate(dataset="support/none"), colour="red"), actor=LOCAL)
+    paths = {problem.path for problem in refused.value.problems}
+    assert {"colour", "stages[0].config.maxSeqLength"} <= paths
+    assert any(path.startswith("stages[1].") for path in paths)
+    assert not Pipeline.objects.exists()
+
+
+@pytest.mark.requirement("R119")
+def test_a_dry_run_shows_what_each_train_stage_would_train_with_every_default(ready):
+    document = checked_document(check_pipeline(pipeline(ready), actor=LOCAL), resolved=True)
+    assert document["valid"]
+    assert document["stages"][0]["resolved"]["config"]["hyperparams"]["lora"]["rank"] == 8
+    assert "resolved" not in document["stages"][1]
+    assert "resolved" not in checked_document(check_pipeline(pipeline(ready), actor=LOCAL), resolved=False)["stages"][0]
+
+
+@pytest.mark.requirement("R239")
+def test_what_a_stage_reads_is_checked_again_when_it_starts(ready):
+    row = started(ready, train(), evaluate(model="@train"))
+    from registry.models import Artifact
+
+    Artifact.objects.filter(namespace="support", name="eval").update(name="gone")
+    finish_run(row)
+    row.refresh_from_db()
+    assert row.phase == "FAILED"
+    assert "support/eval" in row.failure_reason
+
+
+def test_commands_and_routes_tell_the_same_of_a_pipeline(ready, capsys, tmp_path):
+    file = tmp_path / "p.json"
+    file.write_text(json.dumps(pipeline(ready, train(), evaluate(minMeanScore=0.9))))
+
+    def ask(*argv):
+        status = Command().run([str(part) for part in argv])
+        return status, capsys.readouterr().out
+
+    assert "gate 0.9" in ask("start", "-f", file, "--dry-run")[1]
+    found = json.loads(ask("start", "-f", file, "-o", "json")[1])
+    advance_pipelines()
+    finish_run(Pipeline.objects.get())
+    finish_evaluation(Pipeline.objects.get(), 0.5)
+    document = pipeline_document(get_pipeline(found["pipelineId"]))
+    assert [stage["state"] for stage in document["stages"]] == ["COMPLETED", "FAILED"]
+    status, out = ask("wait", found["pipelineId"][:12], "--exit-status")
+    assert status == 8
+    assert "below its gate" in out
+    assert "FAILED" in ask("list")[1]
