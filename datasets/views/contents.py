@@ -7,6 +7,7 @@ from django.conf.locale import LANG_INFO
 
 from datasets.analyses.queries import find_analysis
 from datasets.models import ExampleSet
+from datasets.overlaps import COMPARABLE
 from datasets.views.reading import analysed_models, chosen_model
 from optimize_site.kernel.feeds import items
 from optimize_site.kernel.htmx import HtmxRequest
@@ -22,7 +23,8 @@ def contents_tab(request: HtmxRequest, version: Version, examples: ExampleSet) -
     models = analysed_models(examples)
     model = chosen_model(request, models)
     report = _report(examples, model)
-    return {"statistics": examples.statistics, "balance": balance(examples.statistics, report),
+    return {"statistics": examples.statistics, "is_text": examples.format in COMPARABLE,
+            "balance": balance(examples.statistics, report),
             "lengths": _lengths(examples.statistics), "models": models, "model": model, "report": report,
             "languages": _languages(report.get("languages") or []),
             "duplicates": report.get("duplicates") or {},

@@ -24,8 +24,9 @@ def leakage_tab(request: HtmxRequest, version: Version, examples: ExampleSet) ->
     """What the dataset shares with the one that the address names, else with what its namespace judges by."""
     judges = judging(version)
     asked = request.GET.get("other", "").strip() or (judges[0].reference if judges else "")
-    context: dict[str, Any] = {"other": asked, "judges": judges, "options": _options(version), "overlap": None}
-    if not asked:
+    context: dict[str, Any] = {"other": asked, "judges": judges, "options": _options(version), "overlap": None,
+                               "can_compare": examples.format in overlaps.COMPARABLE}
+    if not asked or not context["can_compare"]:
         return context
     other = resolve_version(KIND, asked, namespace=version.artifact.namespace_id)
     try:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from datasets.analyses.queries import list_analyses, status_of
+from datasets.formats.prepared import FORMAT as PREPARED
 from datasets.models import ExampleSet
 from datasets.row_documents import id_pieces, messages_of
 from datasets.row_pages import MAX_SEARCH_CHARACTERS, read_page
@@ -34,6 +35,7 @@ def rows_tab(request: HtmxRequest, version: Version, examples: ExampleSet) -> di
     goes_on = bool(search) and not found["rows"] and found["nextOffset"] is not None
     return {"found": found, "search": search, "models": models, "model": model, "source": source, "goes_on": goes_on,
             "share": (found["nextOffset"] or 0) / max(1, found["total"]), "is_first": offset == 0,
+            "can_search": examples.format != PREPARED,
             "previous": max(0, offset - ROWS), "last": examples.num_examples - 1,
             "is_compared": found["repeats"]["compared"] >= found["total"],
             "raw": f"/v1/registry/datasets/{version.artifact.reference}/versions/v{version.number}/rows"}
@@ -52,7 +54,7 @@ def chosen_model(request: HtmxRequest, models: list[str]) -> str:
 
 
 def _link_images(examples: ExampleSet, rows: list[dict[str, Any]]) -> None:
-    """Give each message the images that it shows, `{"path", "url"}`."""
+    """Take the images out of each message's content and give them to it as `images`, `{"path", "url"}`."""
     if not examples.num_images:
         return
     known = {image["path"]: image["sha256"] for image in examples.details.get("images") or []}
@@ -60,8 +62,9 @@ def _link_images(examples: ExampleSet, rows: list[dict[str, Any]]) -> None:
         for message in messages_of(row):
             content = message.get("content")
             parts = content if isinstance(content, list) else []
-            message["images"] = [{"path": part["path"], "url": f"{IMAGES}/{known[part['path']]}"} for part in parts
-                                 if part.get("type") == "image" and part.get("path") in known]
+            shown = [part for part in parts if part.get("type") == "image" and part.get("path") in known]
+            message["images"] = [{"path": part["path"], "url": f"{IMAGES}/{known[part['path']]}"} for part in shown]
+            message["content"] = [part for part in parts if part not in shown] if shown else content
 
 
 def _note_repeated_instructions(rows: list[dict[str, Any]]) -> None:

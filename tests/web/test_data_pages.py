@@ -7,6 +7,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from datasets.models import ExampleSet
 from registry.models import Version
 from tests import factories as make
 from tests.web import scenes
@@ -200,3 +201,13 @@ def test_what_rows_hold_shows_tokens_of_an_epoch_with_their_cost_and_pictures_of
         assert words in text, words
     rows = viewer.get(reverse("datasets:detail", args=["triage", "train"])).content.decode()
     assert "100 tokens, 1 trained" in rows
+
+
+def test_parts_that_only_text_has_say_so_for_token_rows(viewer):
+    version = make.make_dataset("triage/train", 3)
+    ExampleSet.objects.filter(pk=version.content_hash).update(format="prepared-tokens-v1", statistics={},
+                                                              details={"longestRow": 700})
+    page = reverse("datasets:detail", args=["triage", "train"])
+    assert "these are prepared-tokens-v1 rows" in viewer.get(f"{page}?tab=leakage&other=triage/train").content.decode()
+    contents = viewer.get(f"{page}?tab=contents").content.decode()
+    assert "the longest has 700 tokens" in contents and "datasets analyze" not in contents
