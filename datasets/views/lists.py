@@ -9,15 +9,17 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from datasets import queries
 from datasets.forms import read_upload
-from datasets.operations import register_dataset
+from datasets.operations import Registered, register_dataset
+from datasets.upload_queries import limits, list_uploads
 from datasets.views.addresses import address_of
 from optimize_site.kernel.auth import actor_of
-from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed, wants_archived
 from optimize_site.kernel.refusals import go
 from registry.queries import resolve_version
+
+SHOWN_UPLOADS = 5
 
 
 @require_GET
@@ -31,8 +33,14 @@ def dataset_list(request: HtmxRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HtmxRequest) -> HttpResponse:
     """Register a file of chat rows; a refusal stands beside the form, line by line."""
-    context: dict[str, Any] = {"reference": request.GET.get("reference", ""), "limit": _limit(),
-                               "alias": "", "description": ""}
+    most = limits()
+    context: dict[str, Any] = {
+        "reference": request.GET.get("reference", ""), "alias": "", "description": "", "limits": most,
+        "whole": most["maxShards"] * most["maxShardBytes"],
+        "stopped": list_uploads().filter(created_by=actor_of(request).name)[:SHOWN_UPLOADS]}
+    if request.GET.get("done"):
+        version = resolve_version(queries.KIND, request.GET["done"])
+        return _done(request, Registered(version, queries.example_set(version), is_new="new" in request.GET))
     if request.method != "POST":
         return render(request, "datasets/upload.html", context)
     context |= {name: request.POST.get(name, "") for name in ("reference", "alias", "description")}
@@ -43,13 +51,14 @@ def upload(request: HtmxRequest) -> HttpResponse:
     except OperationError as error:
         template = "datasets/upload.html#form" if request.htmx else "datasets/upload.html"
         return render(request, template, context | {"error": error}, status=error.status)
+    return _done(request, done)
+
+
+def _done(request: HtmxRequest, done: Registered) -> HttpResponse:
+    """Say on the dataset's page what an upload came to."""
     words = "is registered" if done.is_new else "held these examples already; nothing was added"
     messages.success(request, f"{done.version.reference} {words}.", extra_tags="good")
     return go(request, address_of(done.version))
-
-
-def _limit() -> int:
-    return int(setting("trainer.datasets.max-bytes"))
 
 
 @require_GET
