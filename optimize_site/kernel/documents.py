@@ -7,7 +7,7 @@ value, may hold only so many of them.
 
 import json
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn
 
 import yaml
@@ -79,6 +79,10 @@ class Strict(Composer, SafeConstructor, Resolver):
     for more data than there is memory.
     """
 
+    # Of the events that a subclass brings.
+    check_event: Callable[..., bool]
+    peek_event: Callable[[], Any]
+
     def __init__(self) -> None:
         Composer.__init__(self)  # type: ignore[no-untyped-call]
         SafeConstructor.__init__(self)  # type: ignore[no-untyped-call]
@@ -91,7 +95,7 @@ class Strict(Composer, SafeConstructor, Resolver):
             raise TooLarge(f"The document holds more than {MAX_YAML_VALUES:,} values, too many for YAML here.",
                            hint="Write it as JSON.")
         if self.check_event(yaml.AliasEvent):
-            raise _refused("an alias (*) cannot be used here", self.peek_event())  # type: ignore[no-untyped-call]
+            raise _refused("an alias (*) cannot be used here", self.peek_event())
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:

@@ -21,6 +21,7 @@ from optimize_site.processes import Identity
 from tests.e2e.conftest import Box, wait_until
 
 SERVICES = ["postgres", "valkey", "web", "control", "device/cpu/0", "device/cpu/1", "device/host"]
+WORKERS = SERVICES[3:]
 
 
 def test_the_first_start_tells_the_password_once_and_keeps_it_out_of_the_logs(box: Box) -> None:
@@ -56,6 +57,14 @@ def test_a_service_that_is_killed_comes_back(box: Box, name: str) -> None:
     wait_until(box.is_ready, what=f"{name} after kill -9")
     assert box.service(name)["pid"] != before["pid"]
     assert box.service(name)["lastError"] == "ended by SIGKILL"
+    if name in WORKERS:
+        assert memory_shared(box.service(name)["pid"]) > 20 * 2**20, "it was not forked beside the others"
+
+
+def memory_shared(pid: int) -> int:
+    """Bytes that a process wrote to and shares with others: what forking saves."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Shared_Dirty:"))
 
 
 def test_no_worker_of_the_web_outlives_its_master(box: Box) -> None:

@@ -39,13 +39,19 @@ def attempt(home, request):
     return home / "attempts" / request.node.name.replace("[", "-").strip("]")
 
 
-@pytest.fixture
-def plan(base_model, write_rows):
+@pytest.fixture(scope="module")
+def plan(base_model, tmp_path_factory):
+    rows = tmp_path_factory.mktemp("rows") / "train.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in tiny.ticket_rows(10)))
     return tiny.sft_plan(
-        base_model,
-        [write_rows(tiny.ticket_rows(10))],
-        **{"execution.saveEvery": 1, "config.hyperparams.training.epochs": 2},
+        base_model, [rows], **{"execution.saveEvery": 1, "config.hyperparams.training.epochs": 2}
     )
+
+
+@pytest.fixture(scope="module")
+def whole(plan, tmp_path_factory):
+    """The adapter of the undisturbed job."""
+    return jobs.adapter_bytes(jobs.run(tmp_path_factory.mktemp("whole") / "attempt", plan))
 
 
 def ended(attempt: Path) -> dict:
@@ -72,7 +78,7 @@ def test_a_prepared_job_is_the_plain_job_to_the_last_bit(home, attempt, plan, tm
 
 
 @pytest.mark.parametrize("moment", ["started", "tokenising", "metrics", "snapshot", "saving"])
-def test_a_job_killed_at_any_moment_is_made_good_by_the_next_attempt(home, attempt, plan, moment, tmp_path):
+def test_a_job_killed_at_any_moment_is_made_good_by_the_next_attempt(home, attempt, plan, whole, moment, tmp_path):
     jobs.prepare(attempt, plan)
     launch.start_job(attempt, env={})
     log = attempt / "events.jsonl"
@@ -82,8 +88,7 @@ def test_a_job_killed_at_any_moment_is_made_good_by_the_next_attempt(home, attem
     if record["signal"] is not None:
         assert (record["signal"], record["code"], record["oom_kill"]) == (signal.SIGKILL, None, False)
     second = jobs.run(tmp_path / "second", {**plan, "resume": jobs.newest_snapshot(attempt), "first_attempt": False})
-    whole = jobs.run(tmp_path / "whole", plan)
-    assert jobs.adapter_bytes(second) == jobs.adapter_bytes(whole)
+    assert jobs.adapter_bytes(second) == whole
 
 
 def test_a_failed_job_leaves_its_reason_its_code_and_its_log(home, attempt, plan):
