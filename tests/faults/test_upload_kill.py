@@ -1,0 +1,76 @@
+"""`kill -9` of the sender and of the web half-way through an upload: the same command gives the same version."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from optimize_site.appliance.places import CHECKOUT
+from tests.e2e.conftest import Box, scratch_home, wait_until  # noqa: F401 - the fixture is used by name
+from tests.e2e.tiny_box import ask
+
+SHARDS = 24
+
+
+@pytest.fixture(scope="module")
+def box(scratch_home: Path):  # noqa: F811
+    it = Box(scratch_home)
+    it.up()
+    token = ask(it, "tokens", "create", "sender")["token"]
+    ask(it, "contexts", "add", "box", "--url", it.url, "--token", token)
+    yield it
+    it.down()
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Rows that make SHARDS shards of 1 MiB."""
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    with path.open("w") as file:
+        for number in range(SHARDS * 1000):
+            messages = [{"role": "user", "content": f"{number} " + "where is it? " * 60},
+                        {"role": "assistant", "content": f"answer {number} " + "x" * 120}]
+            file.write(json.dumps({"messages": messages}) + "\n")
+    return path
+
+
+def words(name, rows):
+    return ["registry", "datasets", "register", f"triage/{name}", "-f", str(rows), "--shard-size", "1MiB", "--context",
+            "box", "-o", "json"]
+
+
+def start(box, name, rows):
+    """The command as a process of its own."""
+    env = os.environ | {"OPTIMIZE_HOME": str(box.home)}
+    return subprocess.Popen([str(CHECKOUT / "optimize"), *words(name, rows)], env=env, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+def held(box):
+    """How many shards of the open upload the box holds."""
+    opened = ask(box, "registry", "datasets", "uploads")["uploads"]
+    return len(list((box.home / "blobs").glob("*/*"))) if opened else 0
+
+
+@pytest.mark.requirement("R309")
+def test_an_upload_survives_the_death_of_its_sender_and_of_the_web(box, rows):
+    sender = start(box, "killed", rows)
+    wait_until(lambda: held(box) >= 3, 60, "some shards")
+    sender.kill()
+    sender.wait()
+    before = held(box)
+    assert 3 <= before < SHARDS
+
+    sender = start(box, "killed", rows)
+    wait_until(lambda: held(box) >= before + 3, 60, "more shards")
+    os.kill(box.process("web").pid, 9)
+    out, errors = sender.communicate(timeout=240)
+    assert sender.returncode == 0, errors
+    made = json.loads(out)
+    whole = json.loads(box.run(*words("undisturbed", rows)).stdout)
+    assert (made["digest"], made["contentHash"], made["exampleCount"]) == (
+        whole["digest"], whole["contentHash"], SHARDS * 1000)
+    assert made["statistics"] == whole["statistics"] and made["findings"] == whole["findings"]
+    assert not list((box.home / "scratch").glob("blob-*")) or held(box) == 0
