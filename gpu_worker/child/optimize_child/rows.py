@@ -55,13 +55,7 @@ def read_row(line: bytes) -> dict[str, Any]:
 
 def _parse(line: bytes) -> Any:
     try:
-        value = json.loads(
-            line.decode(),
-            object_pairs_hook=_unique_keys,
-            parse_constant=_no_constant,
-            parse_int=_whole_number,
-            parse_float=_number,
-        )
+        value = _DECODER.decode(line.decode())
     except UnicodeDecodeError:
         raise LineRefused(Problem("", "not_utf8", "The line is not valid UTF-8.")) from None
     except json.JSONDecodeError as error:
@@ -106,6 +100,12 @@ def _whole_number(text: str) -> int:
     if len(text) > ALWAYS_FITS:
         _number(text)
     return int(text)
+
+
+# Made once: `json.loads` with hooks makes one for each line.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique_keys, parse_constant=_no_constant, parse_int=_whole_number, parse_float=_number
+)
 
 
 def _refuse_depth(line: bytes, value: Any) -> None:

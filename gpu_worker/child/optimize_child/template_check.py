@@ -145,6 +145,8 @@ def _problem(loss: Loss, messages: list[Message]) -> TemplateProblem:
 def _shape(message: Message) -> Hashable:
     """What of a message a template may branch on, its words left aside."""
     content = message.get("content")
+    if len(message) == 2 and type(content) is str:
+        return message["role"], bool(content) and not content.isspace()
     parts = tuple(part["type"] for part in content) if isinstance(content, list) else type(content).__name__
     calls = tuple(bool(call["function"]["arguments"]) for call in message.get("tool_calls") or [])
     return message["role"], bool(_text(content).strip()), parts, calls, tuple(sorted(message))

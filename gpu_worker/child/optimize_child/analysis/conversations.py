@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from optimize_child.rows import ANSWERS, Problem, check_pair, check_row, has_images, messages_of, text_of, tools_of
+from optimize_child.rows import ANSWERS, Problem, check_pair, check_row, has_images, messages_of, tools_of
 
 CHAT, PREFERENCE = "chat-jsonl-v1", "preference-jsonl-v1"
 
@@ -57,12 +57,7 @@ def said(conversations: list[list[Message]]) -> str:
 
 
 def _said(message: Message) -> str:
-    content = text_of(message["content"])
-    if not message.get("tool_calls"):
+    content: str = message["content"]
+    if "tool_calls" not in message:
         return content
     return f"{content} {json.dumps([call['function'] for call in message['tool_calls']], ensure_ascii=False)}"
-
-
-def question(messages: list[Message]) -> str:
-    """The last user message's text; empty without one."""
-    return next((text_of(message["content"]) for message in reversed(messages) if message["role"] == "user"), "")

@@ -80,18 +80,14 @@ def _minima(rows: Sequence[Sequence[bytes]]) -> np.ndarray:
     kept[ends - 1] = kept[ends - 2] = False
     shingles = shingles[kept[:-2]]
     starts = np.cumsum(lengths) - lengths
-    columns = [np.minimum.reduceat(_folded(shingles * factor), starts) for factor in _MULTIPLY[:HASHES]]
-    return np.stack(columns, axis=1)
+    columns = [np.minimum.reduceat(shingles * factor, starts) for factor in _MULTIPLY[:HASHES]]
+    # A minimum's high bits are nearly always zeros: mix, so that any eight of its bits tell it from another.
+    return _mixed(np.stack(columns, axis=1))
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
     values = (values ^ (values >> np.uint64(32))) * _MULTIPLY[-4]
     return values ^ (values >> np.uint64(29))
-
-
-def _folded(values: np.ndarray) -> np.ndarray:
-    """A product's high bits are its good ones, and of a minimum the low ones are kept: bring them down."""
-    return values ^ (values >> np.uint64(31))
 
 
 def _keys(minima: np.ndarray) -> np.ndarray:

@@ -20,8 +20,8 @@ class Joins:
     def joined(self, messages: list[dict[str, Any]]) -> bool | None:
         """None where no two assistant messages follow each other; else whether a template writes no sign of a turn
         between two that do."""
-        roles = tuple(message["role"] for message in messages)
-        if ("assistant", "assistant") not in pairwise(roles):
+        roles = tuple([message["role"] for message in messages])
+        if len(roles) < 3 or ("assistant", "assistant") not in pairwise(roles):
             return None
         if roles not in self._known:
             if len(self._known) >= KEPT_SHAPES:

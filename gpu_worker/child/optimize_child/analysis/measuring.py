@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from optimize_child.analysis.conversations import CHAT, Row, RowRefused, question, row_of, said
+from optimize_child.analysis.conversations import CHAT, Row, RowRefused, row_of, said
 from optimize_child.analysis.counting import Counted, Marked, counter_for
 from optimize_child.analysis.findings import Findings
 from optimize_child.analysis.fingerprints import digest, fingerprints, words_of
 from optimize_child.analysis.joins import Joins
-from optimize_child.analysis.languages import SIGNS_READ, language_of
+from optimize_child.analysis.languages import language_of
 from optimize_child.analysis.partials import Partial
 from optimize_child.analysis.placing import POLICIES, Placer
 from optimize_child.masks import MaskRefused, Span
@@ -72,7 +72,10 @@ class Measurer:
             (whole.tokens, least, *whole.trained)
             for whole, least in zip(counted, self._trimmed(held, counted), strict=True)
         ]
-        found.fingerprints.append(fingerprints(*_printed(held)))
+        texts = [said(one.row.conversations) for one in held]
+        words = [words_of(text) for text in texts]
+        found.languages.update(map(language_of, texts, words))
+        found.fingerprints.append(fingerprints([digest(_rendered(one)) for one in held], words))
 
     def _rows(self, batch: Sequence[Line], found: Findings) -> Iterator[Row]:
         for number, data in batch:
@@ -133,8 +136,6 @@ class Measurer:
     def _notice(self, row: Row, found: Findings) -> None:
         messages = row.conversations[0]
         found.tool_rows += row.tools is not None
-        asked = question(messages)[:SIGNS_READ]
-        found.languages[language_of(asked, words_of(asked))] += 1
         if not messages[-1].get("tool_calls"):
             found.labels.see(messages[-1]["content"])
         joined = self._joins.joined(messages)
@@ -181,10 +182,9 @@ def _row_of(conversations: list[Counted]) -> Counted:
     return Counted(max(one.tokens for one in conversations), tuple(map(sum, trained)))
 
 
-def _printed(held: list[Held]) -> tuple[list[bytes], list[list[bytes]]]:
-    """The digest of each row's rendering, or of its messages where it has none, and its words."""
-    rendered = [[marked.text for marked in one.conversations] or [_written(one.row)] for one in held]
-    return list(map(digest, rendered)), [words_of(said(one.row.conversations)) for one in held]
+def _rendered(held: Held) -> list[str]:
+    """By what equal rows are known: their rendered conversations, or their messages where they have none."""
+    return [marked.text for marked in held.conversations] or [_written(held.row)]
 
 
 def _written(row: Row) -> str:

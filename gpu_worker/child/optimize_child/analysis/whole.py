@@ -7,6 +7,7 @@ killed or stopped goes on where it was. There the file of every row's lengths st
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -19,6 +20,7 @@ from optimize_child.analysis.partials import Store
 from optimize_child.analysis.report import LENGTHS, Merged
 from optimize_child.analysis.workers import share_out
 from optimize_child.code import code_version
+from optimize_child.failures import Stopped
 from optimize_child.job import Job
 from optimize_child.tokenizer import load_template, load_tokenizer
 
@@ -41,6 +43,7 @@ class Analysis:
         self.files = [Path(file) for file in self.dataset["files"]]
         self.chunks = cut(self.files)
         self.store = Store(self.out / PARTS, self._identity())
+        self.pid = os.getpid()
         self.rows = 0
         self.told = 0.0
 
@@ -85,10 +88,12 @@ class Analysis:
         self.store.write(number, partial)
 
     def _during(self, rows: int) -> None:
-        """Between two batches of a stretch, where this process is the job itself."""
-        if self.plan["processes"] < 2:
+        """Between two batches of a stretch. Another process than the job's ends when that one is gone."""
+        if os.getpid() == self.pid:
             self.job.leave_if_asked()
             self._tell_now_and_then(self.rows + rows)
+        elif os.getppid() != self.pid:
+            raise Stopped("orphaned")
 
     def _after(self, number: int | None) -> None:
         """When a stretch is done, or nothing was for a while."""
