@@ -42,7 +42,9 @@ def test_arguments_written_as_a_string_become_the_object_they_hold():
 
 @pytest.mark.requirement("R321", "R323")
 def test_tools_are_read_as_the_row_writes_them_and_none_stays_none():
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"b": 1, "a": 2}}, "strict": True}
-    assert tools_of({"tools": [tool]}) == [tool]
+    place = {"type": "object", "properties": {"b": {"enum": ["x", None]}, "a": {"default": None}}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": place}, "strict": True}
+    row = read_row(json.dumps({"tools": [tool], "messages": []}).encode())
+    assert json.dumps(tools_of(row)) == json.dumps([tool])
     assert tools_of({"messages": []}) is None
     assert tools_of({"tools": []}) is None
