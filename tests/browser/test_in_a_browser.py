@@ -12,7 +12,7 @@ from tests.web.test_pages import QUERIES, samples
 
 MAIN = ("box:home", "evaluations:workloads", "evaluations:workload", "evaluations:promote", "evaluations:workload-new",
         "runs:list", "runs:new", "evaluations:models", "evaluations:model", "datasets:list", "datasets:detail",
-        "datasets:upload", "evaluations:list", "evaluations:detail", "evaluations:new", "box:box",
+        "datasets:analysis", "datasets:upload", "evaluations:list", "evaluations:detail", "evaluations:new", "box:box",
         "registry:base-models", "registry:base-model", "box:docs", "box:search")
 
 
@@ -23,7 +23,7 @@ def addresses(box):
     paths = [reverse(name, args=known.get(name, ())) + (f"?model={box['second'].model_id}" if name in QUERIES else "")
              for name in MAIN]
     dataset = reverse("datasets:detail", args=known["datasets:detail"])
-    paths += [f"{dataset}?tab={tab}" for tab in ("contents", "leakage", "versions", "lineage")]
+    paths += [f"{dataset}?tab={tab}" for tab in ("contents", "lengths", "leakage", "versions", "lineage")]
     return [*paths, *(reverse("runs:detail", args=[box[name].pk]) for name in ("running", "failed", "waiting")),
             reverse("evaluations:detail", args=[box["scoring"].pk])]
 
@@ -198,6 +198,7 @@ def play_run():
     from runs.operations import advance_run
 
     run = Run.objects.get()
+    make.finish_analyses()
     advance_run(run.pk)
     run.attempt = make.claim_job()
     make.tell_job(run.attempt, *scenes.training_events(6, 6))
