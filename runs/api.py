@@ -37,6 +37,12 @@ class PauseRequest(Body):
     checkpoint: str
 
 
+class Place(Body):
+    """A place in the queue: right behind this run, or in front of all where none is named."""
+
+    behind: str = ""
+
+
 @router.post("", response={201: dict[str, Any], 200: dict[str, Any]}, openapi_extra=DESCRIPTOR)
 def start_run(request: HttpRequest, dryRun: bool = False) -> Status[dict[str, Any]]:
     """Submit a descriptor (JSON or YAML). The same `submissionId` reaches the run it first started: 200, not 201."""
@@ -84,6 +90,14 @@ def pause_run(request: HttpRequest, run_id: str, payload: PauseRequest) -> Statu
 def resume_run(request: HttpRequest, run_id: str) -> Status[dict[str, Any]]:
     """Go on with a paused run, as another attempt of it."""
     return Status(202, render.run_document(operations.resume_run(queries.get_run(run_id), actor=actor_of(request))))
+
+
+@router.post("/{run_id}/prioritize")
+def prioritize_run(request: HttpRequest, run_id: str, payload: Place) -> dict[str, Any]:
+    """Put a waiting run in front of the others, or right behind another one."""
+    behind = queries.get_run(payload.behind) if payload.behind else None
+    run = operations.prioritize_run(queries.get_run(run_id), behind=behind, actor=actor_of(request))
+    return render.run_document(queries.get_run(run.pk))
 
 
 @router.post("/{run_id}/annotate")

@@ -76,6 +76,10 @@ class HoldStands(Conflict):
     code = "snapshot_hold_stands"
 
 
+class RunNotWaiting(Conflict):
+    code = "run_not_waiting"
+
+
 class NotWritten(NotFound):
     """The job has not written this yet."""
 

@@ -23,6 +23,7 @@ from runs.operations import pausing
 from runs.operations.advance import fail_run
 from runs.operations.length_check import WAITING
 from runs.operations.resting import is_pausing, rest
+from runs.operations.smaller_passes import OUT_OF_DEVICE_MEMORY, halved_execution, halved_warning
 from runs.phases import LOST, PHASES
 from runs.plan import sft_body
 from runs.snapshots import verify_snapshot
@@ -271,6 +272,11 @@ def _charge(row: Run, attempt: Attempt) -> None:
 
 def _settle_failure(row: Run, attempt: Attempt) -> None:
     """A failure that may pass is tried once more; the same one twice in a row, or one that would repeat, is the end."""
+    smaller = halved_execution(row) if row.failure_code == OUT_OF_DEVICE_MEMORY else None
+    if smaller is not None:
+        _keep(row, execution=smaller, warnings=[*row.warnings, halved_warning(smaller)])
+        _requeue(row, reason=row.failure_reason)
+        return
     if row.failure_code in TRIED_AGAIN and _previous_code(row, attempt) != row.failure_code:
         _requeue(row, reason=row.failure_reason)
         return

@@ -8,10 +8,30 @@ from runs.operations.candidates import get_candidate, register_candidate
 from runs.operations.check import check_run
 from runs.operations.holds import pin_snapshot, release_snapshot, unpin_snapshot
 from runs.operations.pausing import Pausing, pause_run, resume_run
+from runs.operations.queueing import prioritize_run
 from runs.operations.retention import tend_snapshots
 from runs.operations.submit import Submission, submit_run
 from runs.operations.sweeping import sweep_runs
 
-__all__ = ["Pausing", "Submission", "advance_all", "advance_run", "annotate_run", "branch_run", "cancel_run",
-           "check_run", "get_candidate", "pause_run", "pin_snapshot", "plan_branch", "register_candidate",
-           "release_snapshot", "resume_run", "submit_run", "sweep_runs", "tend_snapshots", "unpin_snapshot"]
+__all__ = [
+           "Pausing",
+           "Submission",
+           "advance_all",
+           "advance_run",
+           "annotate_run",
+           "branch_run",
+           "cancel_run",
+           "check_run",
+           "get_candidate",
+           "pause_run",
+           "pin_snapshot",
+           "plan_branch",
+           "prioritize_run",
+           "register_candidate",
+           "release_snapshot",
+           "resume_run",
+           "submit_run",
+           "sweep_runs",
+           "tend_snapshots",
+           "unpin_snapshot",
+]

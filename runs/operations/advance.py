@@ -18,7 +18,7 @@ from registry.errors import NamespaceArchived
 from registry.models import Version
 from runs import queries
 from runs.data_checks import check_prepared
-from runs.lookups import base_model_facts, dataset_facts
+from runs.lookups import base_model_facts, dataset_facts, present_devices
 from runs.models import Run
 from runs.operations.holds import RUN, let_go
 from runs.operations.length_check import check_lengths, opening_of
@@ -128,8 +128,15 @@ def _prepared_problems(run: Run) -> Iterator[Problem]:
             yield from check_prepared(path, dataset, base_model_facts(state))
 
 
-def await_lengths(run: Run) -> None:
-    """While it waits for a device: see whether its rows fit, and fail where they do not."""
+def await_device(run: Run) -> None:
+    """While it waits for a device: see whether one can ever come, and whether its rows fit; fail where not."""
+    profile, wanted = run.execution["deviceProfile"], run.execution["gpus"]
+    present = next((device.count for device in present_devices() if device.profile == profile), 0)
+    if present < wanted:
+        fail_run(run, code="devices_gone", reason=f"The run waits for {wanted} device{'' if wanted == 1 else 's'} of "
+                 f"the profile {profile}, and this box now has {present}.",
+                 hint="Bring the devices back and start it again, or state another execution.deviceProfile.")
+        return
     problems = check_lengths(run)
     if problems:
         fail_run(run, code=problems[0].code, reason=" ".join(problem.message for problem in problems),
@@ -177,7 +184,7 @@ def clean_up(run: Run) -> None:
 STEPS: dict[str, Callable[[Run], None]] = {
     "RESOLVING_DATASET": resolve_dataset,
     "AWAITING_BASE_MODEL": await_base_model,
-    "AWAITING_CAPACITY": await_lengths,
+    "AWAITING_CAPACITY": await_device,
     "RECORDING": record_model,
     "CLEANING_UP": clean_up,
 }

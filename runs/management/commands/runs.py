@@ -126,6 +126,13 @@ class Command(BranchVerbs):
         found = self.client.post(f"{address(run)}/resume")
         self.show(found, text=lambda document: print(text.status_line(document)))
 
+    @verb("prioritize", RUN, arg("--behind", default="", metavar="RUN", help="right behind this one; in front of all "
+                                 "unless given"))
+    def prioritize(self, run: str, behind: str) -> None:
+        """Give a waiting run another place in the queue."""
+        found = self.client.post(f"{address(run)}/prioritize", {"behind": behind})
+        self.show(found, text=lambda document: print(text.status_line(document)))
+
     @verb("annotate", RUN, arg("--description", default=None, help="an empty text clears it"),
           arg("--config-name", default=None, dest="config_name", help="heads the configuration in the scores"))
     def annotate(self, run: str, description: str | None, config_name: str | None) -> None:
