@@ -14,7 +14,8 @@ from tests.web import scenes
 from tests.web.conftest import browser_of
 
 PAGES = ("box", "registry", "datasets", "runs", "evaluations", "endpoints")
-ELSEWHERE = {"box:sign-in", "box:changes", "box:changes-of"}  # tried in tests of their own
+# Tried in tests of their own.
+ELSEWHERE = {"box:sign-in", "box:changes", "box:changes-of", "runs:preview", "runs:preview-run"}
 
 
 def routes():
