@@ -7,6 +7,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from optimize_site.kernel.auth import actor_of
@@ -23,7 +24,7 @@ def garbage(request: HtmxRequest) -> HttpResponse:
     found = list_garbage(actor=actor_of(request))
     rows = sorted(found.found, key=lambda waste: -waste.size_bytes)
     return render(request, "registry/garbage.html", {
-        "rows": rows[:SHOWN], "total": len(rows), "size_bytes": found.size_bytes, "before": found.before,
+        "rows": rows[:SHOWN], "total": len(rows), "size_bytes": found.size_bytes, "grace": (timezone.now() - found.before).total_seconds(),
         "counts": Counter(waste.kind for waste in rows).most_common()})
 
 
