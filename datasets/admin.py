@@ -5,7 +5,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from datasets.analyses.operations import cancel_analysis
-from datasets.models import Analysis, ExampleSet, Image
+from datasets.models import Analysis, ExampleSet, Image, Shard, Upload
+from datasets.operations import abandon_upload
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
 from optimize_site.kernel.auth import Actor
 
@@ -17,6 +18,38 @@ class ExampleSetAdmin(ReadOnlyAdmin):
     list_display = ("shown_id", "format", "num_examples", "num_tool_rows", "size_bytes", "created_by", "created_at")
     list_filter = ("format",)
     search_fields = ("content_hash",)
+    ordering = ("-created_at",)
+
+
+@admin.register(Upload)
+class UploadAdmin(ReadOnlyAdmin):
+    """Datasets on their way in, shard by shard."""
+
+    list_display = ("shown_id", "reference", "phase", "num_shards", "created_by", "created_at", "expires_at")
+    list_filter = ("phase",)
+    search_fields = ("id", "reference")
+    ordering = ("-created_at",)
+    actions = ("abandon",)
+
+    @admin.display(description="Shards")
+    def num_shards(self, row: Upload) -> int:
+        return len(row.planned)
+
+    @admin.action(description="Give up", permissions=["operate"])
+    def abandon(self, request: HttpRequest, rows: QuerySet[Upload]) -> None:
+        def operation(row: Upload, actor: Actor) -> str:
+            abandon_upload(row, actor=actor)
+            return f"The upload of {row.reference} is given up."
+
+        carry_out(request, rows, operation)
+
+
+@admin.register(Shard)
+class ShardAdmin(ReadOnlyAdmin):
+    """Files of rows that were examined."""
+
+    list_display = ("shown_id", "num_examples", "size_bytes", "created_at")
+    search_fields = ("sha256",)
     ordering = ("-created_at",)
 
 
