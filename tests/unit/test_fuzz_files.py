@@ -14,7 +14,7 @@ from datasets.token_rows import measure_files
 from optimize_site.kernel.archives import ArchiveRefused
 from tests.archives import GOOD_TOKENS, items, jpeg, kept, png, token_rows, webp
 
-few = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 CHANGES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30), st.binary(max_size=8)), min_size=1, max_size=4)
 
 

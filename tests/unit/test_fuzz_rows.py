@@ -19,7 +19,7 @@ from datasets.rows import RowRefused, arguments_of, read_row
 
 CHILD = Path(__file__).resolve().parents[2] / "gpu_worker" / "child" / "optimize_child" / "rows.py"
 CASES = json.loads((Path(__file__).resolve().parents[1] / "row_cases.json").read_text())
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 
 
 def the_jobs_rule():
@@ -119,7 +119,7 @@ PAIRS = st.builds(damaged, GOOD_PAIRS, DAMAGE)
 
 @pytest.mark.requirement("R324")
 @given(ROWS, PAIRS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_what_registration_takes_a_job_takes_and_what_it_refuses_a_job_refuses(row, pair):
     for rule, value in (("chat", row), ("pair", pair), ("chat", pair), ("pair", row)):
         here, there = judged(json.dumps(value).encode(), rule)
@@ -147,7 +147,7 @@ def changed(line: bytes, changes) -> bytes:
 
 @pytest.mark.requirement("R324")
 @given(st.sampled_from(LINES), CHANGES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_damaged_bytes_are_judged_alike(line, changes):
     odd = changed(line, changes)
     for rule in RULES:
