@@ -233,6 +233,7 @@ def test_on_several_devices_only_a_finished_analysis_is_used_where_no_length_is_
 
 @pytest.mark.requirement("R112")
 def test_a_run_that_does_not_wait_starts_no_analysis_and_goes_on_at_once(box):
+    make.make_device("cpu-2")
     run = submit(truncation="drop")
     Analysis.objects.all().delete()
     again = dict(run.execution) | {"gpus": 2}
