@@ -42,6 +42,12 @@ class PipelineRefused(Refused):
         return cls(f"The pipeline is refused: its descriptor has {len(problems)} problems.", problems=problems)
 
 
+class ComparisonRefused(Refused):
+    """What was asked to be compared cannot be."""
+
+    code = "comparison_refused"
+
+
 class NothingToResume(Conflict):
     code = "nothing_to_resume"
 

@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from optimize_site.kernel.work_row import WorkRow
 from registry.models import Version, Workload
-from runs.models import Run
+from runs.models import Run, Snapshot
 
 
 class Evaluation(WorkRow):
@@ -107,3 +107,43 @@ class Stage(models.Model):
         ordering = ["position"]
         constraints = [models.UniqueConstraint(fields=["pipeline", "position"], name="stages_have_an_order"),
                        models.UniqueConstraint(fields=["pipeline", "name"], name="stages_have_names")]
+
+
+class Comparison(WorkRow):
+    """Models that came from one snapshot, scored over the same rows by the same grader under one token cap.
+
+    `fan` is how many branches the snapshot had when they were asked for.
+    """
+
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="comparisons")
+    source = models.ForeignKey(Snapshot, on_delete=models.PROTECT, related_name="comparisons")
+    dataset = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="+")
+    grader = models.CharField(max_length=300)
+    max_new_tokens = models.IntegerField(default=0)
+    fan = models.IntegerField(null=True)
+    submission_id = models.CharField(max_length=128, blank=True)
+    submission_digest = models.CharField(max_length=64, blank=True)
+
+
+class Target(models.Model):
+    """One model of a comparison: the source itself, a candidate, or a branch's."""
+
+    class State(models.TextChoices):
+        PENDING = "PENDING"
+        RUNNING = "RUNNING"
+        COMPLETED = "COMPLETED"
+        FAILED = "FAILED"
+
+    comparison = models.ForeignKey(Comparison, on_delete=models.CASCADE, related_name="targets")
+    position = models.IntegerField()
+    kind = models.CharField(max_length=12)
+    state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="+")
+    model = models.ForeignKey(Version, on_delete=models.PROTECT, null=True, related_name="+")
+    evaluation = models.ForeignKey(Evaluation, on_delete=models.PROTECT, null=True, related_name="+")
+    mean_score = models.FloatField(null=True)
+    reason = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [models.UniqueConstraint(fields=["comparison", "position"], name="targets_have_an_order")]

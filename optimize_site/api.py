@@ -38,6 +38,7 @@ ROUTERS = (
     ("/training/datasets/analyses", "runs.analyses_api"),
     ("/training/evaluations", "evaluations.api"),
     ("/training/pipelines", "evaluations.pipelines_api"),
+    ("/training/comparisons", "evaluations.comparisons_api"),
     ("/training/trials", "endpoints.api"),
     ("/registry", "registry.api"),
     ("/registry/datasets", "datasets.api"),

@@ -1,0 +1,62 @@
+"""Routes of comparisons."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from ninja import Field, Router, Status
+
+from evaluations.comparison_render import comparison_document, comparison_row
+from evaluations.models import Comparison
+from evaluations.operations import comparisons as operations
+from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
+from optimize_site.kernel.auth import actor_of
+from optimize_site.kernel.ids import find_by_prefix
+from registry.workload_queries import get_workload
+
+router = Router(tags=["comparisons"])
+
+
+class NewComparison(Body):
+    """A source snapshot and what it is compared with: runs by ID, or every completed branch of its run."""
+
+    source: str
+    candidates: list[str] = []
+    branches: list[str] = []
+    allBranches: str = ""
+    dataset: str = ""
+    grader: str = ""
+    maxCompletionTokens: int = Field(0, ge=0, le=4096)
+    submissionId: str = Field("", max_length=128)
+
+    def wish(self) -> operations.Wish:
+        return operations.Wish(self.source, tuple(self.candidates), tuple(self.branches), self.allBranches,
+                               self.dataset, self.grader, self.maxCompletionTokens, self.submissionId)
+
+
+@router.post("", response={201: dict[str, Any], 200: dict[str, Any]})
+def create_comparison(request: HttpRequest, body: NewComparison) -> Status[dict[str, Any]]:
+    """Compare a snapshot with what was branched from it. The same `submissionId` reaches the first one: 200."""
+    found = operations.create_comparison(body.wish(), actor=actor_of(request))
+    return Status(201 if found.is_new else 200, comparison_document(found.comparison))
+
+
+@router.get("")
+def list_comparisons(request: HttpRequest, workload: str = "", project: str = "", limit: int = DEFAULT_LIMIT,
+                     offset: int = 0) -> dict[str, Any]:
+    """Comparisons, newest first."""
+    rows = comparisons().order_by("-created_at", "pk")
+    named = workload or project
+    rows = rows.filter(workload=get_workload(named)) if named else rows.filter(workload__archived_at=None)
+    return page(rows, "comparisons", comparison_row, limit=limit, offset=offset)
+
+
+@router.get("/{comparison}")
+def get_comparison(request: HttpRequest, comparison: str) -> dict[str, Any]:
+    """The contract, each target's status and score, what differs, what it cost."""
+    return comparison_document(find_by_prefix(comparisons(), comparison.strip().lower(), noun="comparison"))
+
+
+def comparisons() -> QuerySet[Comparison]:
+    """Every comparison with what showing it needs."""
+    return Comparison.objects.select_related("workload", "source__run", "dataset__artifact")

@@ -1,0 +1,135 @@
+"""Comparisons: the source becomes a model, every target is scored alike, and a winner is named only when all were."""
+
+import pytest
+from django.utils import timezone
+
+from evaluations.comparison_render import comparison_document, differences
+from evaluations.errors import ComparisonRefused, SubmissionConflict
+from evaluations.management.commands.comparisons import Command
+from evaluations.models import Comparison, Evaluation
+from evaluations.operations.comparisons import Wish, advance_comparisons, create_comparison
+from optimize_site.kernel.auth import LOCAL
+from runs.models import Snapshot
+from runs.operations import advance_run, branch_run, tend_snapshots
+from runs.operations.branching import Wish as Branch
+from tests.factories import chat_rows, make_dataset, make_device, make_run, put_weights
+from tests.playing import STARTED, claim, end, metrics, reread, save, say
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+
+
+def complete(run):
+    advance_run(run.pk)
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(2), save(attempt, 2), metrics(4), save(attempt, 4, final=True))
+    end(run, attempt, "finished")
+    advance_run(run.pk)
+    return reread(run)
+
+
+@pytest.fixture
+def parent(db):
+    from registry.models import BaseModel
+
+    make_device()
+    run = complete(make_run())
+    put_weights(BaseModel.objects.get())
+    make_dataset("support/eval", chat_rows(4, salt="held out"))
+    return run
+
+
+def source(parent):
+    return Snapshot.objects.get(run=parent, step=2)
+
+
+def branch(parent, seed):
+    overrides = {"hyperparams": {"training": {"seed": seed}}}
+    return branch_run(Branch(source(parent), 2, overrides=overrides), actor=LOCAL).run
+
+
+def compare(parent, **changes):
+    wish = Wish(source(parent).pk, dataset="support/eval", **changes)
+    row = create_comparison(wish, actor=LOCAL).comparison
+    tend_snapshots()
+    advance_comparisons()
+    return row
+
+
+def score(row, *scores):
+    for target, value in zip(row.targets.all(), scores, strict=True):
+        ended = {"phase": "COMPLETED", "mean_score": value} if value is not None else {
+            "phase": "FAILED", "failure_reason": "No device."}
+        Evaluation.objects.filter(pk=target.evaluation_id).update(ended_at=timezone.now(), **ended)
+    advance_comparisons()
+    return comparison_document(Comparison.objects.get(pk=row.pk))
+
+
+@pytest.mark.requirement("R017")
+def test_a_snapshot_is_compared_with_every_completed_branch_on_the_same_rows(parent):
+    first, second = complete(branch(parent, 1)), complete(branch(parent, 2))
+    branch(parent, 3)
+    row = compare(parent, all_branches=parent.pk)
+    asked = {(target.evaluation.content_hash, target.evaluation.grader) for target in row.targets.all()}
+    assert len(asked) == 1
+    document = score(row, 0.5, 0.7, 0.6)
+    assert (document["phase"], document["fan"], document["winnerRunId"]) == ("COMPLETED", 3, first.pk)
+    assert [target["runId"] for target in document["targets"]] == [parent.pk, first.pk, second.pk]
+    assert {found["path"] for found in document["targets"][1]["differences"]} >= {"hyperparams.training.seed"}
+
+
+@pytest.mark.requirement("R017")
+def test_where_one_was_not_scored_no_winner_is_named(parent):
+    child = complete(branch(parent, 1))
+    document = score(compare(parent, branches=(child.pk,)), 0.5, None)
+    assert (document["phase"], document["winnerRunId"]) == ("PARTIAL", None)
+    assert document["targets"][1]["reason"] == "No device."
+
+
+def test_where_none_was_scored_it_failed(parent):
+    child = complete(branch(parent, 1))
+    assert score(compare(parent, branches=(child.pk,)), None, None)["phase"] == "FAILED"
+
+
+def test_equal_scores_have_no_winner(parent):
+    child = complete(branch(parent, 1))
+    assert score(compare(parent, branches=(child.pk,)), 0.5, 0.5)["winnerRunId"] is None
+
+
+@pytest.mark.parametrize(("changes", "told"), [
+    ({}, "Nothing was selected"), ({"all_branches": "parent"}, "No branch of the source has completed"),
+])
+def test_a_comparison_of_nothing_is_refused(parent, changes, told):
+    named = dict.fromkeys(changes, parent.pk)
+    with pytest.raises(ComparisonRefused, match=told):
+        compare(parent, **named)
+
+
+def test_an_unfinished_run_is_not_compared(parent):
+    with pytest.raises(ComparisonRefused, match="has made no model"):
+        compare(parent, branches=(branch(parent, 1).pk,))
+
+
+def test_the_same_submission_reaches_the_same_comparison(parent):
+    child = complete(branch(parent, 1))
+    first = compare(parent, branches=(child.pk,), submission_id="s")
+    assert compare(parent, branches=(child.pk,), submission_id="s").pk == first.pk
+    with pytest.raises(SubmissionConflict):
+        compare(parent, candidates=(child.pk,), submission_id="s")
+
+
+def test_only_what_differs_is_told():
+    assert differences({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}, "d": 4}) == [
+        {"path": "a.c", "source": 2, "target": 3}, {"path": "d", "source": None, "target": 4}]
+
+
+def test_the_commands_make_and_show_a_comparison(parent, capsys):
+    child = complete(branch(parent, 1))
+    Command().run(["create", "--source", source(parent).pk, "--branch", child.pk, "--dataset", "support/eval"])
+    assert child.pk[:12] in capsys.readouterr().out
+    Command().run(["list"])
+    assert "PREPARING" in capsys.readouterr().out
