@@ -24,7 +24,8 @@ def garbage(request: HtmxRequest) -> HttpResponse:
     found = list_garbage(actor=actor_of(request))
     rows = sorted(found.found, key=lambda waste: -waste.size_bytes)
     return render(request, "registry/garbage.html", {
-        "rows": rows[:SHOWN], "total": len(rows), "size_bytes": found.size_bytes, "grace": (timezone.now() - found.before).total_seconds(),
+        "rows": rows[:SHOWN], "total": len(rows), "size_bytes": found.size_bytes,
+        "grace": (timezone.now() - found.before).total_seconds(),
         "counts": Counter(waste.kind for waste in rows).most_common()})
 
 
