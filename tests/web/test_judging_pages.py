@@ -100,6 +100,20 @@ def test_the_start_form_refuses_in_place(operator, trained):
     assert operator.get(reverse("evaluations:new"), {"model": "no-such-model"}).status_code == 200
 
 
+def test_an_evaluation_of_a_base_model_that_is_being_prepared_is_started_shown_and_cancelled(operator, trained):
+    make.make_base_model("acme/later", phase="FETCHING", lease_token=1)
+    form = operator.get(reverse("evaluations:new")).content.decode()
+    assert '<option value="acme/later">acme/later (being prepared)</option>' in form
+    sent = {"model": "acme/later", "workload": scenes.WORKLOAD}
+    page = operator.post(reverse("evaluations:new"), sent)["Location"]
+    shown = operator.get(page).content.decode()
+    assert "Waiting for the base model" in shown and "acme/later is being prepared." in shown
+    assert "acme/later" in operator.get(reverse("evaluations:list")).content.decode()
+    assert "acme/later is being prepared." in operator.get(reverse("box:home")).content.decode()
+    operator.post(f"{page}/cancel")
+    assert "Cancelled" in operator.get(page).content.decode()
+
+
 def test_a_models_page_shows_where_it_came_from(viewer, trained):
     text = viewer.get(reverse("evaluations:model", args=[trained["model"].pk])).content.decode()
     assert "Where it came from" in text
