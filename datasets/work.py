@@ -9,6 +9,7 @@ from django.utils import timezone
 from datasets.analyses import phases, queries
 from datasets.models import Analysis
 from datasets.plan import dataset_part
+from datasets.queries import names_of
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.conf import setting
@@ -44,7 +45,7 @@ class AnalysisWork:
                               hint=f"Select it with `./optimize base-models select {row.repository}`.")
         base = base_model_part(folder=str(state.folder), revision=state.revision, repository=row.repository,
                                chat_template_sha256=state.chat_template_sha256)
-        return {"entry": "analyse", "base_model": base, "dataset": dataset_part(row.examples_id, name=row.examples_id),
+        return {"entry": "analyse", "base_model": base, "dataset": dataset_part(row.examples_id, name=_name_of(row)),
                 "product_version": row.product_version, "processes": os.cpu_count() or 1,
                 "out": str(queries.folder_of(row)),
                 "template_origin": "corrected" if state.chat_template_correction else "shipped"}
@@ -91,6 +92,11 @@ class AnalysisWork:
 
     def ask(self, row: Analysis) -> Ask:
         return "stop" if row.cancel_requested_at is not None else ""
+
+
+def _name_of(row: Analysis) -> str:
+    """What the examples are called: the first version that held them, else their hash."""
+    return next(iter(names_of(row.examples_id)[1]), row.examples_id)
 
 
 def _keep(row: Analysis, **columns: Any) -> None:

@@ -20,7 +20,7 @@ def check_run(document: Any, *, actor: Actor) -> dict[str, Any]:
     parsed = parse_descriptor(document)
     facts = facts_for(parsed.descriptor)
     resolved = resolve(parsed, facts)
-    refused, lengths = measure(resolved, facts)
+    refused, lengths = measure(resolved, facts, smoke=parsed.descriptor.smoke)
     return {
         "valid": resolved.is_valid and not refused,
         "problems": [problem_document(problem) for problem in (*resolved.problems, *refused)],

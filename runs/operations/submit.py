@@ -36,7 +36,7 @@ def submit_run(document: Any, *, actor: Actor) -> Submission:
     if earlier is not None:
         return Submission(earlier, is_new=False)
     resolved = resolve(parsed, facts)
-    refused, _ = measure(resolved, facts)
+    refused, _ = measure(resolved, facts, smoke=parsed.descriptor.smoke)
     if resolved.problems or refused:
         raise RunRefused.because([*resolved.problems, *refused])
     run = build_run(parsed.descriptor, document, resolved, facts, actor)

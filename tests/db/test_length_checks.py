@@ -274,6 +274,18 @@ def test_a_dry_run_shows_the_lengths_of_both_datasets_and_where_they_come_from(b
         assert words in shown(found)
 
 
+@pytest.mark.requirement("R121")
+def test_a_smoke_check_counts_the_training_rows_of_its_slice_and_every_validation_row(box):
+    make.analyze(box, [600, 100, 700, 800])
+    make.analyze(make.make_dataset("triage/held", 3), [50, 600, 800])
+    found = dry(data={"validationDataset": "triage/held"}, smoke={"sliceSize": 2})
+    training, validation = (found["resolved"]["lengths"][part] for part in ("training", "validation"))
+    assert (training["rows"], training["over"]) == (2, 1)
+    assert (validation["rows"], validation["over"]) == (3, 2)
+    messages = [problem["message"] for problem in found["problems"] if problem["code"] == "row_too_long"]
+    assert messages[0].startswith("1 row longer than maxSeqLength 512: line 1 (600 tokens). Measured")
+
+
 @pytest.mark.requirement("R124")
 def test_under_oldest_or_drop_it_says_how_many_rows_are_trimmed_and_how_many_cannot_fit(box):
     make.analyze(box, [100, (900, 300), (800, 700), (900, 650)])
