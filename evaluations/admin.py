@@ -4,8 +4,9 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from evaluations.models import Evaluation, Prediction
+from evaluations.models import Comparison, Evaluation, Pipeline, Prediction, Stage, Target
 from evaluations.operations.evaluations import cancel_evaluation, retry_evaluation
+from evaluations.operations.pipelines import cancel_pipeline, resume_pipeline
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
 from optimize_site.kernel.auth import Actor
 
@@ -57,3 +58,76 @@ class PredictionAdmin(ReadOnlyAdmin):
     @admin.display(description="Evaluation")
     def evaluation_id_shown(self, row: Prediction) -> str:
         return row.evaluation_id[:12]
+
+
+@admin.register(Pipeline)
+class PipelineAdmin(ReadOnlyAdmin):
+    """Train and evaluate stages in order."""
+
+    list_display = ("shown_id", "workload_name", "phase", "failure_reason", "created_by", "created_at")
+    list_filter = ("phase", "workload")
+    search_fields = ("id", "workload__name", "description")
+    list_select_related = ("workload",)
+    ordering = ("-created_at",)
+    actions = ("cancel", "resume")
+
+    @admin.display(description="Workload")
+    def workload_name(self, row: Pipeline) -> str:
+        return row.workload.name
+
+    @admin.action(description="Cancel", permissions=["operate"])
+    def cancel(self, request: HttpRequest, rows: QuerySet[Pipeline]) -> None:
+        def operation(row: Pipeline, actor: Actor) -> str:
+            return f"The pipeline {cancel_pipeline(row, actor=actor).pk[:12]} is being cancelled."
+
+        carry_out(request, rows, operation)
+
+    @admin.action(description="Take up again", permissions=["operate"])
+    def resume(self, request: HttpRequest, rows: QuerySet[Pipeline]) -> None:
+        def operation(row: Pipeline, actor: Actor) -> str:
+            return f"The pipeline {resume_pipeline(row, actor=actor).pk[:12]} goes on."
+
+        carry_out(request, rows, operation)
+
+
+@admin.register(Stage)
+class StageAdmin(ReadOnlyAdmin):
+    """The stages of pipelines."""
+
+    list_display = ("pipeline_id_shown", "position", "name", "type", "state", "mean_score", "reason")
+    list_filter = ("type", "state")
+    search_fields = ("pipeline__id", "name", "run__id", "evaluation__id")
+    ordering = ("-pipeline__created_at", "position")
+
+    @admin.display(description="Pipeline")
+    def pipeline_id_shown(self, row: Stage) -> str:
+        return row.pipeline_id[:12]
+
+
+@admin.register(Comparison)
+class ComparisonAdmin(ReadOnlyAdmin):
+    """Snapshots compared with their branches."""
+
+    list_display = ("shown_id", "workload_name", "phase", "grader", "created_by", "created_at")
+    list_filter = ("phase", "workload")
+    search_fields = ("id", "workload__name", "source__id")
+    list_select_related = ("workload",)
+    ordering = ("-created_at",)
+
+    @admin.display(description="Workload")
+    def workload_name(self, row: Comparison) -> str:
+        return row.workload.name
+
+
+@admin.register(Target)
+class TargetAdmin(ReadOnlyAdmin):
+    """The models of comparisons."""
+
+    list_display = ("comparison_id_shown", "position", "kind", "state", "mean_score", "reason")
+    list_filter = ("kind", "state")
+    search_fields = ("comparison__id", "run__id")
+    ordering = ("-comparison__created_at", "position")
+
+    @admin.display(description="Comparison")
+    def comparison_id_shown(self, row: Target) -> str:
+        return row.comparison_id[:12]

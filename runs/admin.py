@@ -12,7 +12,7 @@ from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
 from optimize_site.kernel.auth import Actor, actor_of
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import OperationError
-from runs.models import Metric, Run, Snapshot
+from runs.models import Candidate, Metric, Run, Snapshot, SnapshotHold
 from runs.operations import cancel_run, submit_run
 
 
@@ -112,3 +112,31 @@ class SnapshotAdmin(ReadOnlyAdmin):
     @admin.display(description="Run")
     def run_id_shown(self, row: Snapshot) -> str:
         return row.run_id[:12]
+
+
+@admin.register(SnapshotHold)
+class SnapshotHoldAdmin(ReadOnlyAdmin):
+    """Who keeps which snapshot from being removed."""
+
+    list_display = ("snapshot_id_shown", "kind", "holder_kind", "holder_id", "created_at")
+    list_filter = ("kind", "holder_kind")
+    search_fields = ("snapshot__id", "holder_id")
+    ordering = ("-id",)
+
+    @admin.display(description="Snapshot")
+    def snapshot_id_shown(self, row: SnapshotHold) -> str:
+        return row.snapshot_id[:12]
+
+
+@admin.register(Candidate)
+class CandidateAdmin(ReadOnlyAdmin):
+    """Models made of snapshots on the way."""
+
+    list_display = ("shown_id", "phase", "snapshot_id_shown", "reason", "created_by", "created_at")
+    list_filter = ("phase",)
+    search_fields = ("id", "snapshot__id")
+    ordering = ("-created_at",)
+
+    @admin.display(description="Snapshot")
+    def snapshot_id_shown(self, row: Candidate) -> str:
+        return row.snapshot_id[:12]

@@ -211,7 +211,7 @@ def test_a_model_that_cannot_be_stored_yet_is_stored_later(run, monkeypatch):
     attempt = claim(run)
     say(run, attempt, STARTED, metrics(1), save(attempt, 1, final=True))
     end(run, attempt, "finished")
-    monkeypatch.setattr(advance, "_register", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(advance, "register_adapter", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     advance_run(run.pk)
     assert (reread(run).phase, "No space left" in reread(run).wait_reason) == ("RECORDING", True)
     monkeypatch.undo()
