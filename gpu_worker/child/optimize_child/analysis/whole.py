@@ -6,8 +6,11 @@ killed or stopped goes on where it was. There the file of every row's lengths st
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -78,7 +81,8 @@ class Analysis:
         kept = {chunk.number for chunk in self.chunks}.difference(missing)
         self.rows = sum(self.store.facts(number)["rows"] for number in kept)
         self._tell()
-        share_out(missing, self._measure_chunk, self.plan["processes"], self._after)
+        with _set_aside():
+            share_out(missing, self._measure_chunk, self.plan["processes"], self._after)
         self._tell()
 
     def _measure_chunk(self, number: int) -> None:
@@ -142,3 +146,15 @@ class Analysis:
         text = config.get("text_config") or config
         found = text.get("max_position_embeddings")
         return found if isinstance(found, int) and found > 0 else None
+
+
+@contextmanager
+def _set_aside() -> Iterator[None]:
+    """What is loaded by now is left out of garbage collections: rows come and go by the thousand, and each full
+    collection would walk all of the libraries, in every process."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
