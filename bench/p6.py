@@ -16,7 +16,7 @@ ROLES = frozenset(("system", "user", "assistant", "tool"))
 
 
 def main(argv: list[str]) -> int:
-    """Ours is the whole command: the cut, the hashes that announce the shards, sending, checking, storing, committing."""
+    """Ours is the whole command: cut, hashes that announce the shards, sending, checking, storing, committing."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--mebibytes", type=int, default=512)
     parser.add_argument("--shard-size", default="", help="as `register` takes it")

@@ -64,9 +64,9 @@ def _growth(home: Path, token: str, small: Path, large: Path) -> float:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "-m", "gunicorn", "optimize_site.asgi:application", "-k",
-                               "uvicorn_worker.UvicornWorker", "--preload", "-b", f"127.0.0.1:{port}", "--timeout", "60"],
-                              env=_environment(), stderr=subprocess.DEVNULL)
+    words = ["gunicorn", "optimize_site.asgi:application", "-k", "uvicorn_worker.UvicornWorker", "--preload",
+             "-b", f"127.0.0.1:{port}", "--timeout", "60"]
+    server = subprocess.Popen([sys.executable, "-m", *words], env=_environment(), stderr=subprocess.DEVNULL)
     try:
         _send(port, token, small)
         time.sleep(IDLE_SECONDS)

@@ -4,7 +4,7 @@ The file lies on disk, and may grow there while it is read: what was written is 
 processes where the machine has cores to spare, and hashed in order beside that.
 """
 
-import mmap
+import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -122,20 +122,19 @@ class Examination:
 
     def _hash(self, region: Region, is_exact: bool) -> None:
         if is_exact:
-            with _mapped(region) as view:
-                self._identity.add_exact([view])
+            self._identity.add_exact(_views(region))
         else:
             self._identity.add(read_region(region))
 
 
-@contextmanager
-def _mapped(region: Region) -> Iterator[memoryview]:
-    """A region's bytes without copying them."""
-    offset = region.start - region.start % mmap.ALLOCATIONGRANULARITY
-    with (region_file := Path(region.path).open("rb")), mmap.mmap(
-            region_file.fileno(), region.end - offset, offset=offset, access=mmap.ACCESS_READ) as mapped, \
-            memoryview(mapped) as whole, whole[region.start - offset:] as view:
-        yield view
+def _views(region: Region) -> Iterator[memoryview]:
+    """A region's bytes, in large pieces of one buffer: hashing one lets the other threads run."""
+    buffer, at = memoryview(bytearray(min(CHUNK, region.end - region.start))), region.start
+    with Path(region.path).open("rb", buffering=0) as file:
+        while at < region.end:
+            size = os.preadv(file.fileno(), [buffer[:region.end - at]], at)
+            at += size
+            yield buffer[:size]
 
 
 @contextmanager
