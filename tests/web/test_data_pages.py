@@ -41,6 +41,7 @@ def test_every_bad_line_stands_beside_the_form_and_the_form_stays_filled(operato
     assert not Version.objects.exists()
 
 
+@pytest.mark.requirement("R304")
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(operator, monkeypatch):
     monkeypatch.setenv("OPTIMIZE_TRAINER_DATASETS_MAX_BYTES", "1000")
     answer = send(operator, b"x" * 1_100_000)
