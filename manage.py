@@ -7,7 +7,8 @@ from pathlib import Path
 
 SINGULAR = {"run": "runs", "dataset": "datasets", "evaluation": "evaluations", "workload": "workloads",
             "project": "workloads", "projects": "workloads", "token": "tokens", "user": "users",
-            "base_model": "base_models", "bundle": "bundles", "snapshot": "snapshots", "trained_model": "trained_models"}
+            "base_model": "base_models", "bundle": "bundles", "snapshot": "snapshots",
+            "trained_model": "trained_models", "pipeline": "pipelines", "comparison": "comparisons"}
 
 
 def normalise(argv: list[str]) -> list[str]:

@@ -24,7 +24,8 @@ from optimize_site.kernel.work import attempt_folder
 log = logging.getLogger(__name__)
 REAP_AFTER = timedelta(seconds=60)
 STEPS: tuple[Callable[[], object], ...] = (
-    registry.operations.advance_all, datasets.analyses.operations.advance_all, runs.operations.advance_all, runs.operations.tend_snapshots,
+    registry.operations.advance_all, datasets.analyses.operations.advance_all, runs.operations.advance_all,
+    runs.operations.tend_snapshots,
     evaluations.operations.advance_all, endpoints.operations.advance_all, datasets.operations.clean_uploads)
 
 

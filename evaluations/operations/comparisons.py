@@ -16,6 +16,7 @@ from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
 from optimize_site.kernel.phases import move
+from registry.models import Version, Workload
 from registry.operations.workloads import check_takes_work
 from registry.queries import resolve_version
 from runs.models import Run, Snapshot
@@ -64,10 +65,9 @@ def create_comparison(wish: Wish, *, actor: Actor) -> Submission:
     workload = source.run.workload
     check_request(Request("", dataset=wish.dataset, grader=wish.grader, workload=workload.name))
     fan, targets = _targets(wish, source)
-    dataset = resolve_version("dataset", wish.dataset, namespace=workload.namespace_id) if wish.dataset \
-        else workload.evaluation_dataset
     row = Comparison.objects.create(
-        id=_identity(wish, source), workload=workload, source=source, dataset=dataset, phase=phases.PREPARING,
+        id=_identity(wish, source), workload=workload, source=source, dataset=_dataset(wish, workload),
+        phase=phases.PREPARING,
         grader=wish.grader or source.run.grader or workload.grader or "json-label-match",
         max_new_tokens=wish.max_new_tokens, fan=fan, submission_id=wish.submission_id, submission_digest=wish.digest,
         created_by=actor.name)
@@ -78,6 +78,13 @@ def create_comparison(wish: Wish, *, actor: Actor) -> Submission:
     events.record("comparison", row.pk, "comparison.created", actor=actor, data={"source": source.pk})
     doorbell.ring_control()
     return Submission(row, is_new=True)
+
+
+def _dataset(wish: Wish, workload: Workload) -> Version:
+    """The dataset that was named, else the workload's. That there is one was checked."""
+    if wish.dataset or workload.evaluation_dataset is None:
+        return resolve_version("dataset", wish.dataset, namespace=workload.namespace_id)
+    return workload.evaluation_dataset
 
 
 def _targets(wish: Wish, source: Snapshot) -> tuple[int | None, list[tuple[str, Run]]]:

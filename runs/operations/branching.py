@@ -185,12 +185,13 @@ def _document(wish: Wish) -> dict[str, Any]:
     whole = {"kind": "run", "workload": parent.workload.name, "baseModel": parent.base_model, "config": config,
              "execution": without_nothing(parent.execution), "grader": parent.grader or None,
              "description": wish.description or None, "configName": wish.config_name or None}
-    return without_nothing(laid_over(whole, beside))
+    document: dict[str, Any] = without_nothing(laid_over(whole, beside))
+    return document
 
 
 def _inherited(parent: Run, method: str) -> dict[str, Any]:
     """The parent's configuration as a descriptor for `method`: what the method has no use for is left behind."""
-    config = without_nothing(parent.config) | {"dataset": parent.references["dataset"]["reference"]}
+    config: dict[str, Any] = without_nothing(parent.config) | {"dataset": parent.references["dataset"]["reference"]}
     validation = parent.references.get("validationDataset")
     if validation and "data" in config:
         config["data"]["validationDataset"] = validation["reference"]

@@ -55,9 +55,9 @@ def pause_run(run: Run, *, checkpoint: str, actor: Actor) -> Pausing:
         is_new = not is_pausing(locked)
         if is_new:
             _ask(locked, checkpoint, actor)
-        elif locked.pause["checkpoint"] != checkpoint:
+        elif checkpoint_of(locked) != checkpoint:
             raise PauseInProgress(f"The run {run.pk[:12]} is already pausing with --checkpoint "
-                                  f"{locked.pause['checkpoint']}, not {checkpoint}.",
+                                  f"{checkpoint_of(locked)}, not {checkpoint}.",
                                   hint="Wait for it; the pause in progress cannot be changed.")
     run.refresh_from_db()
     return Pausing(run, is_new)
@@ -96,7 +96,12 @@ def ask_of(run: Run) -> Ask:
         return ""
     if "PAUSING" in PHASES.next[run.phase]:
         move(run, "PAUSING", phases=PHASES, actor=SYSTEM, reason="A pause was asked for.")
-    return ASKS[run.pause["checkpoint"]]
+    return ASKS[checkpoint_of(run)]
+
+
+def checkpoint_of(run: Run) -> str:
+    """How the pause of a run was asked for; empty without one."""
+    return str((run.pause or {}).get("checkpoint", ""))
 
 
 def resume_run(run: Run, *, actor: Actor) -> Run:

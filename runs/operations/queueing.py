@@ -1,6 +1,6 @@
 """The order in which waiting runs get their devices."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
@@ -42,7 +42,7 @@ def _waiting(run: Run, rows: list[Run]) -> Run:
     return found
 
 
-def _between(before: Run | None, after: Run | None) -> object:
+def _between(before: Run | None, after: Run | None) -> datetime:
     """A time in the queue between two runs."""
     if before is None:
         first = after.queued_at if after is not None and after.queued_at else timezone.now()

@@ -11,7 +11,7 @@ from runs.phases import PHASES
 
 def is_pausing(run: Run) -> bool:
     """Whether a pause was asked for and has not come about."""
-    return bool(run.pause) and run.pause["state"] == "requested"
+    return (run.pause or {}).get("state") == "requested"
 
 
 def rest(run: Run, *, reason: str = "", failure: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Starting from another run's snapshot: its weights alone, or its whole training state under a schedule of one's own."""
+"""Starting from a snapshot of another run: its weights alone, or its training state under a schedule of one's own."""
 
 from __future__ import annotations
 
