@@ -25,7 +25,7 @@ from registry.models import Version
 METHOD = 1
 """Of the way rows are compared; what an earlier way found is not gone on from."""
 MOST_JUDGED_ROWS, MOST_JUDGED_BYTES = 5_000, 16 * 1024 * 1024
-QUICK_ROWS, QUICK_JUDGED_ROWS, QUICK_BYTES = 4_000, 1_500, 4 * 1024 * 1024
+QUICK_ROWS, QUICK_JUDGED_ROWS, QUICK_BYTES = 2_500, 1_000, 3 * 1024 * 1024
 COMPARABLE = (CHAT, PREFERENCE)
 
 
