@@ -19,8 +19,8 @@ def describe() -> dict[str, Any]:
     return {
         "backend": "local", "build": VERSION, "python": platform.python_version(), "engine": "trl",
         "engines": setting("trainer.runs.allowed-engines"), "home": str(home()), "startup": "complete",
-        "node": platform.node(), "devices": [_device(device) for device in Device.objects.for_models().order_by("index")],
-        "disk": disk(),
+        "node": platform.node(), "disk": disk(),
+        "devices": [_device(device) for device in Device.objects.for_models().order_by("index")],
     }
 
 

@@ -46,8 +46,6 @@ class Device(models.Model):
     """
 
     HOST = "host"
-    objects = DeviceQuerySet.as_manager()
-
     uuid = models.CharField(max_length=80, primary_key=True)
     node = models.CharField(max_length=120)
     name = models.CharField(max_length=120)
@@ -59,6 +57,8 @@ class Device(models.Model):
     slots = models.IntegerField(default=1)
     is_present = models.BooleanField(default=True)
     seen_at = models.DateTimeField(null=True)
+
+    objects = DeviceQuerySet.as_manager()
 
 
 class Lease(models.Model):

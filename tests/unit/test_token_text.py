@@ -7,7 +7,8 @@ import pytest
 from datasets.token_text import text_pieces
 
 BYTE_LEVEL = {"decoder": {"type": "ByteLevel"}, "added_tokens": [{"id": 9, "content": "<|im_end|>", "special": True}],
-              "model": {"vocab": {"Hello": 0, "\u0120w\u00c3\u00b6": 1, "rld": 2, "\u010a": 3, "\u00c3": 4, "\u00a9": 5}}}
+              "model": {"vocab": {"Hello": 0, "\u0120w\u00c3\u00b6": 1, "rld": 2, "\u010a": 3, "\u00c3": 4,
+                                  "\u00a9": 5}}}
 MARKED = {"decoder": {"type": "Sequence", "decoders": [
     {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}]},
     "model": {"vocab": [["\u2581Hi", 0.0], ["\u2581there", -1.0], ["<0x0A>", -2.0], ["<0xC3>", 0], ["<0xA9>", 0]]}}
