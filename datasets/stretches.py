@@ -8,7 +8,7 @@ from typing import Any
 
 from datasets.errors import DatasetInvalid
 from datasets.formats import RowExaminer
-from datasets.formats.known import ROW_FORMATS, format_of
+from datasets.formats.of_lines import ROW_FORMATS, format_of
 from datasets.lines import BYTE_ORDER_MARK, MAX_LINE_BYTES, Batch, Line, bare, read_batches
 from optimize_site.kernel.errors import Problem
 

@@ -13,7 +13,8 @@ from datasets import token_rows
 from datasets.describing import MadeWith, describe_files, named_files, template_sha256, write_description
 from datasets.errors import DatasetInvalid
 from datasets.formats.eval_items import read_eval_items
-from datasets.formats.known import format_of, known_formats
+from datasets.formats.known import known_formats
+from datasets.formats.of_lines import format_of
 from datasets.formats.prepared import read_prepared
 from datasets.image_bytes import MAX_BYTES, ImageFacts, ImageRefused, read_image
 from datasets.ingest import examine_file
