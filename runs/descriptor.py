@@ -152,8 +152,8 @@ class Data(Part):
     validation_dataset: Name | None = note("A second dataset, evaluated while training.")
     truncation: Literal["error", "right", "drop", "oldest", "oldest_or_drop"] | None = note(
         "What happens to a row longer than maxSeqLength. `error` refuses it; `drop` leaves it out; `oldest` removes "
-        "its oldest turns, and `oldest_or_drop` leaves out what then still does not fit; `right` cuts it at the end, where "
-        "an explicit mask trains none of the cut tokens.", "error")
+        "its oldest turns, and `oldest_or_drop` leaves out what then still does not fit; `right` cuts it at the end, "
+        "where an explicit mask trains none of the cut tokens.", "error")
     packing: bool | None = note("Pack short rows into one sequence; they do not see each other.", "false")
     shuffle: bool | None = note("Shuffle the rows, by the run's seed.", "true")
 
