@@ -7,6 +7,7 @@ BARS = {
     "p1": "time of a training step against a plain TRL script",
     "p1b": "processor time of a whole job against the same entry run by hand",
     "p3": "losses against plain TRL's on the same rows",
+    "p5": "time of an update with a save after each one against none",
     "p6": "bytes registered a second against hashing and parsing them",
     "p7": "memory of the web process while a gigabyte is uploaded",
     "p8": "a second upload of the same bytes against the first",
