@@ -15,25 +15,27 @@ from datasets.stretches import Region, Stretch, examine_region, stretch_of
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_HELPERS = 6
+ASKED_AHEAD = 2
 
 
 class Helper:
-    """A process that looks at one stretch at a time."""
+    """A process that looks at one stretch at a time; the next one waits for it, so that it is never idle."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen([sys.executable, "-P", "-m", "datasets.helper"], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
         self._thread = ThreadPoolExecutor(1)
-        self._asked: Future[Stretch] | None = None
+        self._asked = list[Future[Stretch]]()
 
     @property
-    def is_idle(self) -> bool:
-        return self._asked is None or self._asked.done()
+    def has_room(self) -> bool:
+        self._asked = [asked for asked in self._asked if not asked.done()]
+        return len(self._asked) < ASKED_AHEAD
 
     def examine(self, region: Region) -> Future[Stretch]:
-        """Ask for a region; only an idle helper may be asked."""
-        self._asked = self._thread.submit(self._ask, region)
-        return self._asked
+        """Ask for a region."""
+        self._asked.append(self._thread.submit(self._ask, region))
+        return self._asked[-1]
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
@@ -65,8 +67,8 @@ class Crew:
         self._wanted, self._helpers = helpers, list[Helper]()
 
     def examine(self, region: Region, *, alone: bool = False) -> Future[Stretch]:
-        """Look at a region: in a helper where one is idle, else at once, here. `alone`: here in any case."""
-        helper = None if alone else self._idle()
+        """Look at a region: in a helper where one has room, else at once, here. `alone`: here in any case."""
+        helper = None if alone else self._free()
         if helper is not None:
             return helper.examine(region)
         done: Future[Stretch] = Future()
@@ -77,12 +79,12 @@ class Crew:
         for helper in self._helpers:
             helper.close()
 
-    def _idle(self) -> Helper | None:
-        idle = next((helper for helper in self._helpers if helper.is_idle), None)
-        if idle is None and len(self._helpers) < self._wanted:
-            idle = Helper()
-            self._helpers.append(idle)
-        return idle
+    def _free(self) -> Helper | None:
+        free = next((helper for helper in self._helpers if helper.has_room), None)
+        if free is None and len(self._helpers) < self._wanted:
+            free = Helper()
+            self._helpers.append(free)
+        return free
 
 
 def helpers_wanted() -> int:

@@ -3,7 +3,6 @@
 It ends with its asker, whose end closes its standard input.
 """
 
-import os
 import sys
 
 import orjson
@@ -20,5 +19,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    os.nice(5)  # whoever waits for a page or a run comes first
     main()

@@ -166,7 +166,7 @@ def test_helpers_give_what_one_process_gives_even_where_they_are_killed(file, mo
         return examine(self, region)
 
     monkeypatch.setattr(crew.Helper, "examine", killed)
-    monkeypatch.setattr(crew.Helper, "is_idle", True)
+    monkeypatch.setattr(crew.Helper, "has_room", True)
     assert same(ingest.examine_file(file), whole)
     assert len(asked) > 2
 
