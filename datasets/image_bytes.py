@@ -12,11 +12,15 @@ MAX_SIDE = 16_384
 MAX_PIXELS = 64_000_000
 """A few kilobytes can unpack to any number of pixels; a page scanned at 600 dots an inch has 35 million."""
 PNG = b"\x89PNG\r\n\x1a\n"
+PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+"""The bits a sample may have, by the kind of colour."""
 JPEG_END, JPEG_TAIL = b"\xff\xd9", 64 * 1024
 """Some programs write more behind the end; a file that was cut short has none so near its own."""
 JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 JPEG_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 JPEG_SCAN = 0xDA
+JPEG_READ = frozenset({0xC0, 0xC1, 0xC2, 0xC9, 0xCA})
+"""The frames that readers read: lossless and hierarchical ones they do not."""
 
 
 class ImageRefused(ValueError):
@@ -64,14 +68,25 @@ def _read(file: IO[bytes], size: int) -> ImageFacts:
 def _read_png(file: IO[bytes]) -> tuple[int, int]:
     file.seek(len(PNG))
     sizes: tuple[int, int] | None = None
+    has_pixels = False
     for kind, body in _png_chunks(file):
         if sizes is None and kind != b"IHDR":
             raise ImageRefused("does not open with its header")
         if kind == b"IHDR":
-            sizes = struct.unpack(">II", body[:8])
+            sizes = _png_header(body)
+        has_pixels |= kind == b"IDAT"
         if kind == b"IEND" and sizes is not None:
+            if not has_pixels:
+                raise ImageRefused("holds no pixel")
             return sizes
     raise ImageRefused("ends in the middle")
+
+
+def _png_header(body: bytes) -> tuple[int, int]:
+    width, height, depth, colour, compression, filtering, interlace = struct.unpack(">IIBBBBB", body)
+    if depth not in PNG_DEPTHS.get(colour, ()) or compression or filtering or interlace > 1:
+        raise ImageRefused("is damaged: its header is that of no PNG")
+    return width, height
 
 
 def _png_chunks(file: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -94,9 +109,18 @@ def _read_jpeg(data: bytes) -> tuple[int, int]:
         if kind in JPEG_FRAMES:
             if JPEG_END not in data[max(at, len(data) - JPEG_TAIL):]:
                 raise ImageRefused("ends in the middle")
-            height, width = struct.unpack(">HH", data[at + 5:at + 9])
-            return width, height
+            return _jpeg_frame(kind, data, at)
         at += 2 if kind in JPEG_ALONE else 2 + struct.unpack(">H", data[at + 2:at + 4])[0]
+
+
+def _jpeg_frame(kind: int, data: bytes, at: int) -> tuple[int, int]:
+    precision, height, width, components = struct.unpack(">BHHB", data[at + 4:at + 10])
+    if kind not in JPEG_READ or precision != 8 or components not in (1, 3, 4):
+        raise ImageRefused(f"is a JPEG of a kind that is not read: frame {kind - 0xC0}, {precision} bits a sample, "
+                           f"{components} components")
+    if bytes((0xFF, JPEG_SCAN)) not in data[at:]:
+        raise ImageRefused("holds no pixel")
+    return width, height
 
 
 def _read_webp(file: IO[bytes], size: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from optimize_site.kernel.blobs import hold, open_blob, put_stream, read_chunks
 from optimize_site.kernel.errors import InvalidInput, Problem
 
 MAX_ASKED = 1000
+MAX_MANIFEST_BYTES = 512 << 20
 MAX_PROBLEMS = 20
+ADVICE = "Send a PNG, JPEG or WebP, scaled down where it is too large."
 
 
 # Taking images in ----------------------------------------------------------------------------------------------------
@@ -35,25 +38,31 @@ def put_image(chunks: Iterable[bytes], *, actor: Actor) -> tuple[Image, bool]:
     def check(path: Path) -> None:
         found.append(_checked(path))
 
-    try:
-        blob = put_stream(_no_larger(chunks), check)
-    except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-            raise
-        raise DiskFull("There is no space left for the image.",
-                       hint="Free some disk space and send it again.") from error
+    with _disk_full_said("image"):
+        blob = put_stream(_no_larger(chunks, MAX_BYTES, "The image", ADVICE), check)
     facts = found[0]
     return Image.objects.get_or_create(sha256=blob.sha256, defaults={
         "media_type": facts.media_type, "width": facts.width, "height": facts.height, "size_bytes": blob.size_bytes,
         "created_by": actor.name})
 
 
-def _no_larger(chunks: Iterable[bytes]) -> Iterator[bytes]:
+@contextmanager
+def _disk_full_said(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise DiskFull(f"There is no space left for the {what}.",
+                       hint="Free some disk space and send it again.") from error
+
+
+def _no_larger(chunks: Iterable[bytes], most: int, what: str, advice: str) -> Iterator[bytes]:
     size = 0
     for chunk in chunks:
         size += len(chunk)
-        if size > MAX_BYTES:
-            raise _refused(f"has more than {MAX_BYTES:,} bytes")
+        if size > most:
+            raise ImageInvalid(f"{what} has more than {most:,} bytes.", hint=advice)
         yield chunk
 
 
@@ -61,11 +70,7 @@ def _checked(path: Path) -> ImageFacts:
     try:
         return read_image(path)
     except ImageRefused as error:
-        raise _refused(str(error)) from error
-
-
-def _refused(reason: str) -> ImageInvalid:
-    return ImageInvalid(f"The image {reason}.", hint="Send a PNG, JPEG or WebP, scaled down where it is too large.")
+        raise ImageInvalid(f"The image {error}.", hint=ADVICE) from error
 
 
 def missing_images(sha256s: Sequence[str], *, actor: Actor) -> list[str]:
@@ -74,9 +79,13 @@ def missing_images(sha256s: Sequence[str], *, actor: Actor) -> list[str]:
     if len(sha256s) > MAX_ASKED:
         raise InvalidInput(f"{len(sha256s)} images were asked for; at most {MAX_ASKED} can be at once.",
                            code="too_many_images")
-    known = Image.objects.filter(pk__in=set(sha256s)).values_list("pk", flat=True)
-    held = hold(known)
+    held = _kept(set(sha256s))
     return [sha256 for sha256 in dict.fromkeys(sha256s) if sha256 not in held]
+
+
+def _kept(sha256s: set[str]) -> set[str]:
+    """Which of these are images that the box keeps; they stay here meanwhile."""
+    return hold(Image.objects.filter(pk__in=sha256s).values_list("pk", flat=True))
 
 
 def get_image(sha256: str) -> Image:
@@ -93,12 +102,14 @@ def get_image(sha256: str) -> Image:
 def put_manifest(chunks: Iterable[bytes], *, actor: Actor) -> tuple[str, int]:
     """Keep a list of images, one `{"path", "sha256"}` a line, for rows to be registered with; its digest and length.
 
-    Raises ImageInvalid for a bad line and for images that were not sent.
+    Raises ImageInvalid for a bad line, a list that is too long, and images that were not sent; DiskFull.
     """
     actor.require("operator")
-    blob = put_stream(chunks)
+    with _disk_full_said("list of images"):
+        blob = put_stream(_no_larger(chunks, MAX_MANIFEST_BYTES, "The list of images", "Register them as several "
+                                     "datasets."))
     named = read_manifest(blob.sha256)
-    known = set(Image.objects.filter(pk__in=set(named.values())).values_list("pk", flat=True))
+    known = _kept(set(named.values()))
     absent = [path for path, sha256 in named.items() if sha256 not in known]
     if absent:
         raise ImageInvalid(f"{len(absent)} of {len(named)} images were not sent, the first is {absent[0]}.",
@@ -115,7 +126,9 @@ def read_manifest(sha256: str) -> dict[str, str]:
             for line in read_lines(read_chunks(file)):
                 if not line.is_blank:
                     path, digest = _entry(line.data, line.number)
-                    named[path] = digest
+                    if named.setdefault(path, digest) != digest:
+                        raise ImageInvalid(f"Line {line.number} of the list of images gives {path} another digest than "
+                                           "a line before it.", hint="Name each path once.")
     except FileNotFoundError as error:
         raise ImageUnknown("The list of images is not here.", hint="Send it again.") from error
     return named
@@ -125,7 +138,8 @@ def _entry(line: bytes, number: int) -> tuple[str, str]:
     try:
         entry = parse_line(line)
     except LineRefused as error:
-        raise ImageInvalid(f"Line {number} of the list of images is refused: {error.problem.message}") from error
+        raise ImageInvalid(f"Line {number} of the list of images is refused: {error.problem.message}",
+                           hint=error.problem.hint) from error
     path, digest = (entry.get("path"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
     if not isinstance(path, str) or not isinstance(digest, str) or path_fault(path):
         raise ImageInvalid(f"Line {number} of the list of images names no path and digest.",
@@ -141,7 +155,8 @@ def with_images(facts: FormatFacts, manifest: str) -> FormatFacts:
     if not facts.image_lines:
         return facts
     named = read_manifest(manifest) if manifest else {}
-    found = {image.pk: image for image in Image.objects.filter(pk__in=set(named.values()))}
+    wanted = {named[path] for path in facts.image_lines if path in named}
+    found = {image.pk: image for image in Image.objects.filter(pk__in=_kept(wanted))}
     absent = {path: line for path, line in facts.image_lines.items() if named.get(path) not in found}
     if absent:
         raise _not_sent(absent)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 MAX_LINE_BYTES = 8 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEAD_BYTES = 64
+BLANK = b" \t\r"
+"""What a line holds that is no row: JSON knows no other space within a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Line:
 
     @property
     def is_blank(self) -> bool:
-        return not self.data.strip(b" \t\r")
+        return not self.data.strip(BLANK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from datasets.lines import bare
+from datasets.lines import BLANK, bare
 
 MAGIC = b"rows-1\0\0"
 HEADER = struct.Struct("<8sQQ")  # magic, rows, marks
@@ -22,8 +22,6 @@ MARK = struct.Struct("<QQQ")  # rows before, lines before, byte offset
 MARK_BYTES = 128 * 1024
 BLOCK_ROWS = 1 << 16
 READ_BYTES = 1 << 20
-BLANK = b" \t\r"
-"""What a line holds that is no row."""
 
 
 class Place(NamedTuple):

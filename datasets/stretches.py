@@ -9,7 +9,7 @@ from typing import Any
 from datasets.errors import DatasetInvalid
 from datasets.formats import RowExaminer
 from datasets.formats.of_lines import ROW_FORMATS, format_of
-from datasets.lines import BYTE_ORDER_MARK, MAX_LINE_BYTES, Batch, Line, bare, read_batches
+from datasets.lines import BLANK, BYTE_ORDER_MARK, MAX_LINE_BYTES, Batch, Line, bare, read_batches
 from optimize_site.kernel.errors import Problem
 
 MAX_BAD_LINES = 20
@@ -169,7 +169,7 @@ def stretch_of(state: Mapping[str, Any]) -> Stretch:
 
 def first_row(batch: Batch, *, is_start: bool = True) -> bytes | None:
     """The first line of these that is not blank, without the space around it."""
-    lines = (bare(line, is_first=is_start and batch.first + place == 1).strip()
+    lines = (bare(line, is_first=is_start and batch.first + place == 1).strip(BLANK)
              for place, line in enumerate(batch.lines))
     return next(filter(None, lines), None)
 

@@ -123,7 +123,8 @@ def _take_archive(chunks: Iterable[bytes]) -> Contents:
 def archive_format(path: Path) -> ArchiveFormat:
     """The format an archive is of, told by the file that describes it. Raises DatasetInvalid, ArchiveRefused."""
     limit = int(setting("trainer.datasets.max-bytes"))
-    names = {entry.path for entry in examine_archive(path, Limits(limit, limit * UNPACKED_TIMES))}
+    entries = examine_archive(path, Limits(limit, limit * UNPACKED_TIMES))
+    names = {entry.path for entry in entries if not entry.is_folder}
     kind = next((kind for kind in ARCHIVE_FORMATS if kind.marker in names), None)
     if kind is None:
         markers = " nor ".join(kind.marker for kind in ARCHIVE_FORMATS)

@@ -13,7 +13,6 @@ from django.utils import timezone
 from datasets.cutting import MAX_SHARDS, shard_path, shown
 from datasets.errors import DatasetInvalid, ShardInvalid, ShardMismatch, UploadClosed, UploadIncomplete
 from datasets.findings import MAX_COMPARED_ROWS
-from datasets.formats import FormatFacts
 from datasets.identity import Identity
 from datasets.images import hashed_images, with_images
 from datasets.ingest import Examined, examine_file, facts_of
@@ -204,19 +203,29 @@ def complete_upload(upload: Upload, *, actor: Actor, images: str = "") -> Regist
 
 
 def _known(upload: Upload) -> Contents | None:
-    """The contents of these very files where a version lists them: nothing is read again."""
+    """The contents of these very files where a version lists them: no row is read again."""
     digest = NewVersion("", upload.planned).digest
     version = Version.objects.filter(artifact__kind=Artifact.Kind.DATASET, digest=digest).first()
     if version is None:
         return None
     examples = ExampleSet.objects.get(pk=version.content_hash)
     check_stated_format(upload.format, examples.format)
-    return Contents(examples.format, examples.pk, examples.num_examples, examples.num_blank_lines, upload.planned,
-                    examples.shards, FormatFacts(), {})
+    whole, shards = _merged(upload)
+    return contents_of_rows(whole, facts_of(whole), [listed(*shard) for shard in shards], examples.pk)
 
 
 def _together(upload: Upload, images: str) -> Contents:
-    whole, shards, hashes = Stretch(), list[dict[str, Any]](), list[str]()
+    whole, shards = _merged(upload)
+    check_stated_format(upload.format, whole.format)
+    facts = with_images(facts_of(whole), images)
+    suffix = hashed_images(facts)
+    content_hash = shards[0][1].rows_hash if len(shards) == 1 and not suffix else _rows_hash(upload, suffix)
+    return contents_of_rows(whole, facts, [listed(*shard) for shard in shards], content_hash)
+
+
+def _merged(upload: Upload) -> tuple[Stretch, list[tuple[str, Shard]]]:
+    """What the shards hold together, and each by its path. Raises DatasetInvalid for what shows only in all of them."""
+    whole, shards = Stretch(), list[tuple[str, Shard]]()
     for place, item in enumerate(upload.planned):
         shard = _examined(item)
         stretch = stretch_of(shard.found)
@@ -224,13 +233,8 @@ def _together(upload: Upload, images: str) -> Contents:
             _check_same_format(item["path"], stretch.format, whole.format)
             _check_mark(stretch, item["path"])
         whole.merge(stretch)
-        shards.append(listed(item["path"], shard))
-        hashes.append(shard.rows_hash)
-    check_stated_format(upload.format, whole.format)
-    facts = with_images(facts_of(whole), images)
-    suffix = hashed_images(facts)
-    content_hash = hashes[0] if len(hashes) == 1 and not suffix else _rows_hash(upload, suffix)
-    return contents_of_rows(whole, facts, shards, content_hash)
+        shards.append((item["path"], shard))
+    return whole, shards
 
 
 def _examined(item: dict[str, Any]) -> Shard:

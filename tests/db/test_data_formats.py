@@ -7,6 +7,7 @@ import orjson
 import pytest
 from django.test import Client
 
+from datasets import images as image_store
 from datasets.errors import DatasetInvalid, ImageInvalid
 from datasets.images import get_image, missing_images, put_image, put_manifest
 from datasets.management.commands.datasets import Command as Datasets
@@ -20,7 +21,7 @@ from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Forbidden, InvalidInput
 from registry.management.commands.registry import Command as Registry
 from registry.queries import resolve_version
-from tests.archives import DIGEST, items, kept, png, prepared
+from tests.archives import DIGEST, archive, items, kept, png, prepared
 from tests.factories import TINY, make_base_model, make_dataset
 
 pytestmark = pytest.mark.django_db
@@ -229,10 +230,30 @@ def test_an_image_that_was_not_sent_is_named_by_the_first_line_that_shows_it():
 
 
 @pytest.mark.parametrize("line", [b'{"path": "../a.png", "sha256": "0"}', b'{"path": "a.png"}', b"[1]", b"{",
-                                  lines({"path": "a.png", "sha256": "0" * 64})])
+                                  lines({"path": "a.png", "sha256": "0" * 64}),
+                                  lines(*({"path": "a.png", "sha256": digit * 64} for digit in "01"))])
 def test_a_list_of_images_names_images_that_are_here(line):
-    with pytest.raises(ImageInvalid):
+    with pytest.raises(ImageInvalid) as refused:
         put_manifest([line], actor=LOCAL)
+    assert refused.value.hint
+
+
+def test_a_list_of_images_has_an_end(monkeypatch):
+    monkeypatch.setattr(image_store, "MAX_MANIFEST_BYTES", 100)
+    with pytest.raises(ImageInvalid, match="100 bytes"):
+        put_manifest([b" " * 60] * 2, actor=LOCAL)
+
+
+@pytest.mark.parametrize("name", ["dataset.json/", "prepared.json/"])
+def test_a_folder_named_as_a_description_describes_nothing(name):
+    answer = api("post", "/v1/registry/datasets/triage/x/versions", archive({name: "", "rows.jsonl": "{}"}))
+    assert (answer.status_code, answer.json()["problems"][0]["code"]) == (422, "zip_file")
+
+
+@pytest.mark.parametrize("sign", [b"\x0b", b"\x0c", b"\x0b \x0c"])
+def test_a_line_of_space_that_json_does_not_know_is_no_blank_line(sign):
+    answer = api("post", "/v1/registry/datasets/triage/x/versions", sign + b"\n" + lines({"messages": [ASKED, BETTER]}))
+    assert (answer.status_code, answer.json()["problems"][0]["path"]) == (422, "line 1")
 
 
 def test_registering_a_file_sends_the_images_beside_it_once(tmp_path, capsys):

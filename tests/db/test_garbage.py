@@ -1,5 +1,6 @@
 """Collecting garbage: only what nothing refers to, only after a while, and never what somebody takes up meanwhile."""
 
+import json
 import os
 import time
 from datetime import timedelta
@@ -8,6 +9,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from datasets.images import put_image, put_manifest
+from datasets.models import Image
+from datasets.operations import register_dataset
 from optimize_site.kernel import garbage
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.blobs import blob_path, hold, put_stream
@@ -20,6 +24,7 @@ from registry.management.commands.registry import Command as Registry
 from registry.operations.bundles import register_bundle
 from registry.operations.garbage import LOCK, collect_garbage, list_garbage
 from tests import factories as make
+from tests.archives import png
 from tests.unit.test_archives import zipped
 
 pytestmark = pytest.mark.django_db
@@ -102,6 +107,19 @@ def test_bytes_that_somebody_puts_or_is_told_of_between_looking_and_removing_sta
 
 
 @pytest.mark.django_db(transaction=True)
+def test_images_that_rows_are_registered_with_between_looking_and_removing_stay():
+    image = put_image([png()], actor=LOCAL)[0].pk
+    list_, _ = put_manifest([json.dumps({"path": "a.png", "sha256": image}).encode()], actor=LOCAL)
+    grow_old()
+    before = timezone.now() - timedelta(days=1)
+    waste = {waste.name: waste for waste in garbage.unnamed_blobs(before)}
+    content = [{"type": "image", "path": "a.png"}, {"type": "text", "text": "?"}]
+    row = {"messages": [{"role": "user", "content": content}, {"role": "assistant", "content": "b"}]}
+    register_dataset("pages/train", [json.dumps(row).encode()], actor=LOCAL, images=list_)
+    assert not waste[image].remove()
+    assert blob_path(image).exists() and Image.objects.exists()
+
+
 def test_bytes_that_are_being_put_at_this_moment_are_left_alone():
     import threading
 

@@ -69,8 +69,8 @@ def printed(capsys):
     return json.loads(capsys.readouterr().out)
 
 
-def announced(*bodies, **more):
-    return Announced("support/train", [(hashlib.sha256(body).hexdigest(), len(body)) for body in bodies], **more)
+def announced(*bodies, reference="support/train", **more):
+    return Announced(reference, [(hashlib.sha256(body).hexdigest(), len(body)) for body in bodies], **more)
 
 
 def opened(*bodies, **more):
@@ -173,6 +173,13 @@ def test_the_same_bytes_are_neither_sent_nor_parsed_again(file, sent, monkeypatc
     assert register(file, "--shard-size", "2KiB", name="support/again") == 0
     assert not sent and Version.objects.count() == 2
     assert not json.loads(capsys.readouterr().out.split("\n}")[1] + "}")["isNew"]
+
+
+def test_what_was_noticed_about_a_file_is_said_each_time_it_is_registered():
+    body = row(0) + b"\n" + row(0).replace(b"\n", b"\r\n")
+    noticed = [uploaded(body, reference=name).sent for name in ("support/train", "support/again")]
+    assert noticed[0].facts.findings and noticed[0].facts.findings == noticed[1].facts.findings
+    assert noticed[1].num_blank_lines == 1
 
 
 def test_a_longer_file_sends_only_what_came_to_it(file, sent):

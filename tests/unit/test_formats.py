@@ -307,6 +307,10 @@ def test_an_image_tells_its_kind_and_size(tmp_path, data, facts):
 HUGE = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0))
 
 
+def png_header(depth, colour):
+    return png_chunk(b"IHDR", struct.pack(">IIBBBBB", 3, 2, depth, colour, 0, 0, 0))
+
+
 @pytest.mark.parametrize(("data", "reason"), [
     (b"", "no PNG"), (b"<svg/>", "no PNG"), (b"GIF89a" + bytes(20), "no PNG"), (png()[:-12], "in the middle"),
     (png()[:20], "in the middle"), (png().replace(b"\x02\x08", b"\x04\x08", 1), "checksum"),
@@ -314,6 +318,9 @@ HUGE = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
     (png(0, 1), "0 by 1"), (jpeg(9, 9)[:-2], "in the middle"), (b"\xff\xd8\xff\xda\x00\x02\xff\xd9", "size"),
     (b"\xff\xd8\xff\xe0\xff\xff\xff\xd9", "in the middle"), (jpeg(20_000, 1), "20000 by 1"),
     (webp(b"VP8X", bytes(10))[:-4], "in the middle"), (webp(b"ABCD", bytes(10)), "size"),
+    (png()[:8] + png_header(3, 2) + png()[33:], "no PNG"), (png()[:8] + png_header(8, 5) + png()[33:], "no PNG"),
+    (png()[:33] + png()[-12:], "no pixel"), (jpeg(9, 9).replace(b"\xff\xda", b"\xff\xd0"), "no pixel"),
+    (jpeg(9, 9, 0xC3), "frame 3"), (jpeg(9, 9).replace(b"\x0b\x08", b"\x0b\x0c"), "12 bits"),
 ])
 def test_bytes_that_are_no_whole_image_are_refused(tmp_path, data, reason):
     with pytest.raises(ImageRefused, match=reason):
