@@ -1,10 +1,10 @@
 """Comparisons as documents: the contract, the targets with their scores, what differs, what it cost."""
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evaluations.models import Comparison, Target
 from evaluations.operations.comparisons import winner_of
+from runs.differences import differences
 from runs.models import Run
 
 
@@ -37,19 +37,3 @@ def target_document(target: Target, source: Run) -> dict[str, Any]:
             "model": target.model.reference if target.model else None, "configName": target.run.config_name,
             "evaluationId": target.evaluation_id, "meanScore": target.mean_score, "reason": target.reason or None,
             "differences": [] if target.kind == "source" else differences(source.config, target.run.config)}
-
-
-def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The settings in which two configurations differ: path, this one's value, the other's."""
-    left, right = dict(_leaves(ours)), dict(_leaves(theirs))
-    return [{"path": path, "source": left.get(path), "target": right.get(path)}
-            for path in sorted({*left, *right}) if left.get(path) != right.get(path)]
-
-
-def _leaves(node: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in node.items():
-        where = f"{path}.{key}" if path else str(key)
-        if isinstance(value, Mapping):
-            yield from _leaves(value, where)
-        else:
-            yield where, value

@@ -32,6 +32,7 @@ ROUTERS = (
     ("/training/projects", "registry.workloads_api"),
     ("/training/projects", "evaluations.workloads_api"),
     ("/training/runs", "runs.preview_api"),
+    ("/training/runs", "runs.compare_api"),
     ("/training/runs", "runs.api"),
     ("/training/runs", "runs.branches_api"),
     ("/training/snapshots", "runs.snapshots_api"),

@@ -76,6 +76,18 @@ class HoldStands(Conflict):
     code = "snapshot_hold_stands"
 
 
+class RunsNotComparable(Refused):
+    """Runs whose losses say nothing about each other."""
+
+    code = "runs_not_comparable"
+
+
+class PlansDiffer(RunsNotComparable):
+    """They do not follow one recipe, and nobody said that this is meant."""
+
+    code = "plans_differ"
+
+
 class RunNotWaiting(Conflict):
     code = "run_not_waiting"
 

@@ -1,11 +1,12 @@
-"""The verbs of `runs` that have to do with branches."""
+"""The verbs of `runs` that have to do with branches, and with runs beside each other."""
 
 from typing import Any
 
 from optimize_site.kernel.commands import EXIT_DONE, EXIT_REFUSED, NounCommand, arg, read_document, verb
 from optimize_site.kernel.errors import Problem
-from runs import branch_text
+from runs import branch_text, compare_text
 from runs.errors import RunRefused
+from runs.loss_windows import Terms
 
 ROUTE = "/v1/training/runs"
 RUN = arg("run", metavar="RUN", help="ID, or the beginning of one")
@@ -63,6 +64,28 @@ class BranchVerbs(NounCommand):
         body = {"snapshot": snapshot, "steps": steps, "restoreMode": restore, "grid": read_document(grid),
                 "description": description, "submissionId": submission, "dryRun": dry_run}
         self.show(self.client.post(f"{ROUTE}/{run}/sweep", body), text=self._points)
+
+    @verb("compare", arg("runs", nargs="+", metavar="RUN", help="the first one is what the others are held against"),
+          arg("--window", type=int, default=Terms.window, help="updates that a mean difference is taken over"),
+          arg("--margin", type=float, default=Terms.margin, help="the mean difference at which two runs part"),
+          arg("--spike-factor", type=float, default=Terms.spike_factor, dest="spike_factor",
+              help="a gradient norm over so many times the run's median is a spike"),
+          arg("--across-plans", action="store_true", dest="across_plans", help="though their plans differ"))
+    def compare(self, runs: list[str], window: int, margin: float, spike_factor: float, across_plans: bool) -> None:
+        """Show how the losses of runs lie to each other, and what their configurations differ in."""
+        found = self.client.get(f"{ROUTE}/compare", run=runs, window=window, margin=margin, spikeFactor=spike_factor,
+                                acrossPlans=across_plans)
+        self.show(found, text=self._compared)
+
+    def _compared(self, found: dict[str, Any]) -> None:
+        self.table(compare_text.RUN_COLUMNS, compare_text.compared_rows(found),
+                   right=["STEPS", "LOSS", "MEAN DIFFERENCE"])
+        print(f"\nMean loss difference for each {found['window']} updates")
+        self.table(compare_text.window_columns(found), compare_text.window_rows(found),
+                   right=compare_text.window_columns(found)[1:])
+        if found["differences"]:
+            print("\nWhat their configurations differ in")
+            self.table(["SETTING", *(run["runId"][:12] for run in found["runs"])], compare_text.difference_rows(found))
 
     def _planned(self, found: dict[str, Any]) -> int:
         self.show(found, text=lambda document: self.facts(branch_text.planned_rows(document), title="Dry run"))

@@ -3,12 +3,13 @@
 import pytest
 from django.utils import timezone
 
-from evaluations.comparison_render import comparison_document, differences
+from evaluations.comparison_render import comparison_document
 from evaluations.errors import ComparisonRefused, SubmissionConflict
 from evaluations.management.commands.comparisons import Command
 from evaluations.models import Comparison, Evaluation
 from evaluations.operations.comparisons import Wish, advance_comparisons, create_comparison
 from optimize_site.kernel.auth import LOCAL
+from runs.differences import differences
 from runs.models import Snapshot
 from runs.operations import advance_run, branch_run, tend_snapshots
 from runs.operations.branching import Wish as Branch
