@@ -2,17 +2,14 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Field, Router, Status
 
+from evaluations.comparison_queries import get_comparison, list_comparisons
 from evaluations.comparison_render import comparison_document, comparison_row
-from evaluations.models import Comparison
 from evaluations.operations import comparisons as operations
 from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
 from optimize_site.kernel.auth import actor_of
-from optimize_site.kernel.ids import find_by_prefix
-from registry.workload_queries import get_workload
 
 router = Router(tags=["comparisons"])
 
@@ -42,21 +39,13 @@ def create_comparison(request: HttpRequest, body: NewComparison) -> Status[dict[
 
 
 @router.get("")
-def list_comparisons(request: HttpRequest, workload: str = "", project: str = "", limit: int = DEFAULT_LIMIT,
+def comparisons(request: HttpRequest, workload: str = "", project: str = "", limit: int = DEFAULT_LIMIT,
                      offset: int = 0) -> dict[str, Any]:
     """Comparisons, newest first."""
-    rows = comparisons().order_by("-created_at", "pk")
-    named = workload or project
-    rows = rows.filter(workload=get_workload(named)) if named else rows.filter(workload__archived_at=None)
-    return page(rows, "comparisons", comparison_row, limit=limit, offset=offset)
+    return page(list_comparisons(workload=workload or project), "comparisons", comparison_row, limit=limit, offset=offset)
 
 
 @router.get("/{comparison}")
-def get_comparison(request: HttpRequest, comparison: str) -> dict[str, Any]:
+def comparison(request: HttpRequest, comparison: str) -> dict[str, Any]:
     """The contract, each target's status and score, what differs, what it cost."""
-    return comparison_document(find_by_prefix(comparisons(), comparison.strip().lower(), noun="comparison"))
-
-
-def comparisons() -> QuerySet[Comparison]:
-    """Every comparison with what showing it needs."""
-    return Comparison.objects.select_related("workload", "source__run", "dataset__artifact")
+    return comparison_document(get_comparison(comparison))

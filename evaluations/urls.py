@@ -1,8 +1,8 @@
-"""Addresses of the pages of workloads, models and evaluations."""
+"""Addresses of the pages of workloads, models, evaluations, pipelines and comparisons."""
 
 from django.urls import path
 
-from evaluations.views import evaluations, models, workloads
+from evaluations.views import comparisons, evaluations, models, pipelines, workloads
 
 app_name = "evaluations"
 urlpatterns = [
@@ -21,4 +21,14 @@ urlpatterns = [
     path("evaluations/<str:evaluation_id>", evaluations.detail, name="detail"),
     path("evaluations/<str:evaluation_id>/cancel", evaluations.cancel, name="cancel"),
     path("evaluations/<str:evaluation_id>/retry", evaluations.retry, name="retry"),
+    path("pipelines", pipelines.pipeline_list, name="pipelines"),
+    path("pipelines/new", pipelines.new, name="pipeline-new"),
+    path("pipelines/new/check", pipelines.check, name="pipeline-check"),
+    path("pipelines/<str:pipeline_id>", pipelines.detail, name="pipeline"),
+    path("pipelines/<str:pipeline_id>/cancel", pipelines.cancel, name="pipeline-cancel"),
+    path("pipelines/<str:pipeline_id>/resume", pipelines.resume, name="pipeline-resume"),
+    path("pipelines/<str:pipeline_id>/annotate", pipelines.annotate, name="pipeline-annotate"),
+    path("comparisons", comparisons.comparison_list, name="comparisons"),
+    path("comparisons/new", comparisons.new, name="comparison-new"),
+    path("comparisons/<str:comparison_id>", comparisons.detail, name="comparison"),
 ]

@@ -13,7 +13,14 @@ from optimize_site.kernel.auth import Actor, actor_of
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import OperationError
 from runs.models import Candidate, Metric, Run, Snapshot, SnapshotHold
-from runs.operations import cancel_run, submit_run
+from runs.operations import (
+    cancel_run,
+    pause_run,
+    pin_snapshot,
+    resume_run,
+    submit_run,
+    unpin_snapshot,
+)
 
 
 class DescriptorForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -51,7 +58,7 @@ class RunAdmin(ReadOnlyAdmin):
     search_fields = ("id", "config_name", "description", "config_hash", "workload__name")
     list_select_related = ("workload",)
     ordering = ("-created_at",)
-    actions = ("cancel",)
+    actions = ("cancel", "pause_saving", "pause_at_latest", "resume")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.has_operate_permission(request)
@@ -85,6 +92,27 @@ class RunAdmin(ReadOnlyAdmin):
 
         carry_out(request, rows, operation)
 
+    @admin.action(description="Pause after a save", permissions=["operate"])
+    def pause_saving(self, request: HttpRequest, rows: QuerySet[Run]) -> None:
+        self._pause(request, rows, "save")
+
+    @admin.action(description="Pause at once, keeping the latest save", permissions=["operate"])
+    def pause_at_latest(self, request: HttpRequest, rows: QuerySet[Run]) -> None:
+        self._pause(request, rows, "latest")
+
+    def _pause(self, request: HttpRequest, rows: QuerySet[Run], checkpoint: str) -> None:
+        def operation(row: Run, actor: Actor) -> str:
+            return f"The run {pause_run(row, checkpoint=checkpoint, actor=actor).run.pk[:12]} is pausing."
+
+        carry_out(request, rows, operation)
+
+    @admin.action(description="Resume", permissions=["operate"])
+    def resume(self, request: HttpRequest, rows: QuerySet[Run]) -> None:
+        def operation(row: Run, actor: Actor) -> str:
+            return f"The run {resume_run(row, actor=actor).pk[:12]} goes on."
+
+        carry_out(request, rows, operation)
+
 
 @admin.register(Metric)
 class MetricAdmin(ReadOnlyAdmin):
@@ -104,10 +132,25 @@ class SnapshotAdmin(ReadOnlyAdmin):
     """Saves of runs."""
 
     list_display = ("shown_id", "run_id_shown", "step", "attempt", "has_weights", "has_training_state", "is_final",
-                    "size_bytes", "created_at", "removed_at")
+                    "size_bytes", "pinned", "created_at", "removed_at")
     list_filter = ("is_final", "has_training_state")
     search_fields = ("id", "run__id")
     ordering = ("-created_at",)
+    actions = ("pin", "unpin")
+
+    @admin.action(description="Pin", permissions=["operate"])
+    def pin(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
+        def operation(row: Snapshot, actor: Actor) -> str:
+            return f"The snapshot {pin_snapshot(row, actor=actor).pk[:12]} stays until it is unpinned."
+
+        carry_out(request, rows, operation)
+
+    @admin.action(description="Unpin", permissions=["operate"])
+    def unpin(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
+        def operation(row: Snapshot, actor: Actor) -> str:
+            return f"The snapshot {unpin_snapshot(row, actor=actor).pk[:12]} is left to retention."
+
+        carry_out(request, rows, operation)
 
     @admin.display(description="Run")
     def run_id_shown(self, row: Snapshot) -> str:

@@ -23,7 +23,7 @@ STRIP = (
 OPTIONAL = {"Grader", "Paused"}
 ENDS = {"COMPLETED": "end-good", "FAILED": "end-bad", "CANCELLED": ""}
 CURVES = (
-    {"title": "Loss", "term": "loss", "names": "loss,validation_loss", "labels": "Training,Validation", "is_big": True},
+    {"title": "Loss", "term": "loss", "names": "loss,validation_loss", "labels": "Training|Validation", "is_big": True},
     {"title": "Learning rate", "term": "learning rate", "names": "learning_rate", "labels": "Learning rate"},
     {"title": "Gradient norm", "term": "gradient norm", "names": "grad_norm", "labels": "Gradient norm"},
     {"title": "Tokens a second", "term": "token", "names": "tokens_per_second", "labels": "Tokens a second"},

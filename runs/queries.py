@@ -159,6 +159,12 @@ def newest_restorable(run: Run) -> QuerySet[Snapshot]:
         "-step", "-attempt")
 
 
+def newest_branchable(run: Run) -> Snapshot | None:
+    """The newest snapshot that still holds weights, which a branch or a model can be made of."""
+    return run.snapshots.filter(has_weights=True, removed_at=None).exclude(swept__contains=["weights"]).order_by(
+        "-step", "-attempt").first()
+
+
 def folder_of_snapshot(snapshot: Snapshot) -> Path:
     """Where a snapshot lies: inside the folder of the attempt that wrote it."""
     attempt = Attempt.objects.get(holder_kind=KIND, holder_id=snapshot.run_id, number=snapshot.attempt)

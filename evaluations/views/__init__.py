@@ -1,5 +1,6 @@
-"""Pages of workloads, models and evaluations; importing them registers what home, box and search show of them."""
+"""Pages of workloads, models, evaluations, pipelines and comparisons; importing them registers what home, box and
+search show of them."""
 
-from evaluations.views import evaluations, models, shown, workloads
+from evaluations.views import comparisons, evaluations, lifecycle_shown, models, pipelines, shown, workloads
 
-__all__ = ["evaluations", "models", "shown", "workloads"]
+__all__ = ["comparisons", "evaluations", "lifecycle_shown", "models", "pipelines", "shown", "workloads"]

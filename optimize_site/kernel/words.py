@@ -30,6 +30,9 @@ STATES = {
     "COMPLETED": Word("Completed", "check", "good"),
     "FAILED": Word("Failed", "cross", "bad"),
     "CANCELLED": Word("Cancelled", "stop", "soft"),
+    "RUNNING": Word("Running", *BUSY),
+    "PARTIAL": Word("Partly scored", "alert", "warn"),
+    "SKIPPED": Word("Not run", "circle", "soft"),
     "UNSCORED": Word("Not scored", "circle", "warn"),
     "NOT_SELECTED": Word("Not chosen", "circle", "soft"),
     "PENDING": Word("Reading the repository", *BUSY),
@@ -73,6 +76,11 @@ TERMS = {
     "packing": "Putting several short rows into one sequence. The rows do not see each other.",
     "gradient checkpointing": "Recomputing parts of the model instead of keeping them: less memory, slower.",
     "snapshot": "A complete save of a run at one update, from which it can go on.",
+    "branch": "Another run that starts from one of a run's saves, with its own budget, metrics and model.",
+    "training state": "The optimizer, the random generators and the place in the data: what going on exactly needs.",
+    "sweep": "A branch for each point of a grid of settings, all from one save.",
+    "pipeline": "Train and evaluate stages in order, in one submission.",
+    "gate": "The score below which the later stages do not run.",
     "unscored": "Rows for which the grader gave no verdict. They are left out of the mean, never counted as zero.",
     "grader": "What compares an answer with the expected one and gives it a score between 0 and 1.",
     "data fit": "How the rows fit the run: how many are too long, how many tokens are trained, how much is padding.",
@@ -93,9 +101,11 @@ CONCEPTS = {
     "micro batch": "micro-batch-and-accumulation", "sequence length": "token", "packing": "token",
     "gradient checkpointing": "peak-memory", "data fit": "trained-tokens", "device": "device-slot-lease",
     "estimate": "estimates",
+    "branch": "branches", "training state": "saves", "sweep": "sweeps", "pipeline": "pipelines", "gate": "pipelines",
 }
 """The section of a documentation page that explains a term, where it is not called as the term is."""
-PAGES = {"gradient checkpointing": "estimates", "peak memory": "estimates"}
+PAGES = {"gradient checkpointing": "estimates", "peak memory": "estimates", "branch": "lifecycle",
+         "training state": "lifecycle", "sweep": "lifecycle", "pipeline": "lifecycle", "gate": "lifecycle"}
 """The page that explains a term, where it is not the one of concepts."""
 
 

@@ -7,8 +7,8 @@ from runs.operations.cancel import cancel_run
 from runs.operations.candidates import get_candidate, register_candidate
 from runs.operations.check import check_run
 from runs.operations.holds import pin_snapshot, release_snapshot, unpin_snapshot
-from runs.operations.pausing import Pausing, pause_run, resume_run
-from runs.operations.queueing import prioritize_run
+from runs.operations.pausing import Pausing, pause_run, resume_run, why_not_pause
+from runs.operations.queueing import prioritize_run, why_not_prioritize
 from runs.operations.retention import tend_snapshots
 from runs.operations.submit import Submission, submit_run
 from runs.operations.sweeping import sweep_runs
@@ -34,4 +34,6 @@ __all__ = [
            "sweep_runs",
            "tend_snapshots",
            "unpin_snapshot",
+           "why_not_pause",
+           "why_not_prioritize",
 ]

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
-from optimize_site.kernel.errors import PhaseConflict
+from optimize_site.kernel.errors import OperationError, PhaseConflict
 from optimize_site.kernel.phases import move
 from optimize_site.kernel.work import Ask
 from runs import queries
@@ -77,10 +77,7 @@ def _refuse_unfit(run: Run) -> None:
 
 def _ask(run: Run, checkpoint: str, actor: Actor) -> None:
     """Record the wish; a run that holds no device rests at once."""
-    if checkpoint == "latest" and run.observed_step > 0 and queries.newest_restorable(run).first() is None:
-        raise NothingToResume(f"The run {run.pk[:12]} has trained {run.observed_step} updates and holds no save with "
-                              "training state; a latest pause would lose them all.",
-                              hint="Pause with --checkpoint save, or set execution.saveEvery in the next run.")
+    _refuse_loss(run, checkpoint)
     pause = {"checkpoint": checkpoint, "state": "requested", "requestedAt": timezone.now().isoformat(),
              "requestedBy": actor.name, "savedStep": None, "reason": "", "resourcesReleased": False}
     Run.objects.filter(pk=run.pk).update(pause=pause)
@@ -88,6 +85,23 @@ def _ask(run: Run, checkpoint: str, actor: Actor) -> None:
     if run.phase in BEFORE_A_JOB:
         run.pause = pause
         rest(run, reason="It held no device yet.")
+
+
+def _refuse_loss(run: Run, checkpoint: str) -> None:
+    if checkpoint == "latest" and run.observed_step > 0 and queries.newest_restorable(run).first() is None:
+        raise NothingToResume(f"The run {run.pk[:12]} has trained {run.observed_step} updates and holds no save with "
+                              "training state; a latest pause would lose them all.",
+                              hint="Pause with --checkpoint save, or set execution.saveEvery in the next run.")
+
+
+def why_not_pause(run: Run, checkpoint: str) -> str:
+    """Why the run cannot be paused so now, in the refusal's words; empty where it can."""
+    try:
+        _refuse_unfit(run)
+        _refuse_loss(run, checkpoint)
+    except OperationError as error:
+        return error.detail
+    return "A pause was asked for already." if is_pausing(run) else ""
 
 
 def ask_of(run: Run) -> Ask:

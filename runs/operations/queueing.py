@@ -37,9 +37,17 @@ def _waiting(run: Run, rows: list[Run]) -> Run:
     found = next((row for row in rows if row.pk == run.pk), None)
     if found is None:
         phase = Run.objects.values_list("phase", flat=True).get(pk=run.pk)
-        raise RunNotWaiting(f"The run {run.pk[:12]} is {phase}; only runs that wait for the same kind of device have "
-                            "an order.", phase=phase)
+        raise RunNotWaiting(_no_place(run, phase), phase=phase)
     return found
+
+
+def _no_place(run: Run, phase: str) -> str:
+    return f"The run {run.pk[:12]} is {phase}; only runs that wait for the same kind of device have an order."
+
+
+def why_not_prioritize(run: Run) -> str:
+    """Why the run cannot be put in front of the others now; empty where it can."""
+    return "" if run.phase == WAITING else _no_place(run, run.phase)
 
 
 def _between(before: Run | None, after: Run | None) -> datetime:

@@ -1,5 +1,19 @@
 """Pages of runs, one a module; importing them registers what home, search and datasets show of runs."""
 
-from runs.views import curves, detail, epochs, listing, new, preview, shown
+from runs.views import (
+    branching,
+    compare,
+    curves,
+    detail,
+    epochs,
+    lifecycle,
+    lineage,
+    listing,
+    new,
+    preview,
+    shown,
+    snapshots,
+)
 
-__all__ = ["curves", "detail", "epochs", "listing", "new", "preview", "shown"]
+__all__ = ["branching", "compare", "curves", "detail", "epochs", "lifecycle", "lineage", "listing", "new", "preview",
+           "shown", "snapshots"]

@@ -31,14 +31,15 @@ def series(request: HtmxRequest, run_id: str) -> HttpResponse:
     judged: list[Any] = list(steps.filter(values__has_key=VALIDATION))
     began = run.metrics.order_by("step").values_list("at", flat=True).first()
     names = {name for chart in CURVES for name in str(chart["names"]).split(",")} - {VALIDATION}
-    found = {name: _timed(curve(rows, name), rows, began) for name in sorted(names)}
+    found = {name: timed(curve(rows, name), rows, began) for name in sorted(names)}
     return JsonResponse({
         "isWhole": is_whole, "attempt": run.num_attempts, "last": rows[-1]["step"] if rows else after,
-        "series": found, "replaced": {VALIDATION: _timed(curve(judged, VALIDATION), judged, began)},
+        "series": found, "replaced": {VALIDATION: timed(curve(judged, VALIDATION), judged, began)},
         "marks": _marks(run, began)})
 
 
-def _timed(found: dict[str, list[Any]], rows: list[Any], began: Any) -> dict[str, list[Any]]:
+def timed(found: dict[str, list[Any]], rows: list[Any], began: Any) -> dict[str, list[Any]]:
+    """A curve with the seconds since `began` at each of its steps."""
     at = {row["step"]: round((row["at"] - began).total_seconds(), 1) for row in rows}
     return found | {"times": [at[step] for step in found["steps"]]}
 

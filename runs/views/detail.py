@@ -22,10 +22,13 @@ from runs.operations import cancel_run
 from runs.outlook import outlook_of
 from runs.pages import CURVES, settings_rows, strip
 from runs.phases import PHASES
+from runs.views.lifecycle import standing
+from runs.views.lineage import branches_tab
 from runs.views.naming import share, title
+from runs.views.snapshots import snapshots_tab
 
-TABS = (("snapshots", "Snapshots"), ("data", "Data fit"), ("settings", "Settings"), ("checks", "Checks"),
-        ("logs", "Logs"), ("events", "Events"))
+TABS = (("snapshots", "Snapshots"), ("branches", "Branches"), ("data", "Data fit"), ("settings", "Settings"),
+        ("checks", "Checks"), ("logs", "Logs"), ("events", "Events"))
 
 
 @require_GET
@@ -33,12 +36,12 @@ def detail(request: HtmxRequest, run_id: str) -> HttpResponse:
     """One run: its phases, progress and curves, and one tab of the rest."""
     run = queries.get_run(run_id)
     tab = request.GET.get("tab", "")
-    context = _live(run) | {"curves": CURVES}
+    context = _live(run) | standing(run) | {"curves": CURVES, "seen": request.GET.get("seen", "")}
     if request.htmx and not tab:
         # The page is whole once more after the end; then its polling stops (HTMX's 286).
         return render(request, "runs/detail.html#live", context, status=200 if context["is_open"] else 286)
     tab = tab if tab in dict(TABS) else "snapshots"
-    context |= {"tabs": TABS, "tab": tab, "tab_template": f"runs/tab_{tab}.html"} | TAB_CONTEXTS[tab](run)
+    context |= {"tabs": TABS, "tab": tab, "tab_template": f"runs/tab_{tab}.html"} | TAB_CONTEXTS[tab](request, run)
     return render(request, "runs/detail.html#tab" if request.htmx else "runs/detail.html", context)
 
 
@@ -80,11 +83,7 @@ def _result(run: Run) -> dict[str, Any] | None:
     return best_scores_of_models([run.model_id]).get(run.model_id) if run.model_id else None
 
 
-def _snapshots_tab(run: Run) -> dict[str, Any]:
-    return {"snapshots": queries.snapshots_of(run), "save_every": run.execution.get("saveEvery")}
-
-
-def _data_tab(run: Run) -> dict[str, Any]:
+def _data_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     fit = run.data_fit or {}
     validation = fit.get("validation") or {}
     total = fit.get("totalTokens")
@@ -102,24 +101,28 @@ def _fit_rows(fit: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _settings_tab(run: Run) -> dict[str, Any]:
+def _settings_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     return {"settings": settings_rows(run.config, run.execution, run.stated)}
 
 
-def _logs_tab(run: Run) -> dict[str, Any]:
+def _logs_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     return {"attempts": [{"row": attempt, "stderr": tail(attempt_folder(attempt.pk) / "stderr.log"),
                           "stdout": tail(attempt_folder(attempt.pk) / "stdout.log")}
                          for attempt in queries.attempts_of(run).order_by("-number")[:3]]}
 
 
-def _events_tab(run: Run) -> dict[str, Any]:
+def _events_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     found = list(queries.events_of(run).order_by("-id")[:200])
     return {"events": [{"at": event.at, "words": event_words(event.type), "actor": event.actor, "reason": event.reason}
                        for event in found]}
 
 
-TAB_CONTEXTS = {"snapshots": _snapshots_tab, "data": _data_tab, "settings": _settings_tab,
-                "checks": lambda run: {"checks": run.checks}, "logs": _logs_tab, "events": _events_tab}
+def _checks_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
+    return {"checks": run.checks}
+
+
+TAB_CONTEXTS = {"snapshots": snapshots_tab, "branches": branches_tab, "data": _data_tab, "settings": _settings_tab,
+                "checks": _checks_tab, "logs": _logs_tab, "events": _events_tab}
 
 
 @require_POST

@@ -1,10 +1,11 @@
-// Curves of a run: drawn once, then grown. Whatever a lost connection missed arrives with the next answer.
+// Curves of a run, or of several beside each other: drawn once, then grown. Whatever a lost connection missed arrives with the next answer.
 (() => {
   "use strict";
   const box = document.querySelector("[data-curves]");
   if (!box) return;
   const held = { last: 0, attempt: null, series: {}, marks: [] };
   const charts = [];
+  const SERIES = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5", "--series-6", "--series-7", "--series-8"];
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name) || "#888";
   // light-dark() is resolved by reading it back from a real property.
   const resolved = (name) => {
@@ -65,7 +66,8 @@
 
   const options = (place, names, labels) => {
     const ink = resolved("--soft"), line = resolved("--line");
-    const strokes = [resolved("--accent"), resolved("--warn")];
+    const isAlike = "alike" in place.dataset;
+    const strokes = isAlike ? SERIES.map(resolved) : [resolved("--accent"), resolved("--warn")];
     const say = place.dataset.unit === "bytes" ? bytes : short;
     const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui, sans-serif" };
     return {
@@ -77,19 +79,23 @@
         { ...axis, size: place.dataset.unit ? 78 : 62, values: (_, ticks) => ticks.map(say) }],
       series: [{ label: "Update", value: (_, value) => value == null ? "—" : byTime() ? clock(value) : value },
         ...names.map((_, index) => ({
-          label: labels[index], stroke: strokes[index], width: 1.5, value: (_plot, value) => say(value),
-          points: { show: index > 0, size: 6, fill: strokes[index] }, dash: index > 0 ? [6, 4] : undefined,
+          label: labels[index], stroke: strokes[index % strokes.length], width: 1.5, value: (_plot, value) => say(value),
+          // A second figure of one run is dashed with its points shown; several runs are dashed once the colours repeat.
+          points: { show: !isAlike && index > 0, size: 6, fill: strokes[index % strokes.length] },
+          dash: (isAlike ? index >= strokes.length : index > 0) ? [6, 4] : undefined,
         }))],
       plugins: [marksPlugin()],
     };
   };
 
+  const hasPoints = (name, index) => index === 0 || held.series[name]?.steps.length;
+
   const build = () => {
     charts.splice(0).forEach((chart) => chart.plot.destroy());
     for (const place of box.querySelectorAll("[data-names]")) {
-      const names = place.dataset.names.split(","), labels = place.dataset.labels.split(",");
-      const shown = names.filter((name, index) => index === 0 || held.series[name]?.steps.length);
-      const plot = new window.uPlot(options(place, shown, labels), dataOf(shown), place);
+      const names = place.dataset.names.split(","), labels = place.dataset.labels.split("|");
+      const shown = names.filter(hasPoints);
+      const plot = new window.uPlot(options(place, shown, shown.map((name) => labels[names.indexOf(name)])), dataOf(shown), place);
       sync.sub(plot);
       charts.push({ plot, place, names: shown });
     }
@@ -117,7 +123,7 @@
     Object.assign(held.series, answer.replaced);
     Object.assign(held, { last: answer.last, attempt: answer.attempt, marks: answer.marks });
     const drawn = charts.map((chart) => chart.names.join()).join(";");
-    const wanted = [...box.querySelectorAll("[data-names]")].map((place) => place.dataset.names.split(",").filter((name, index) => index === 0 || held.series[name]?.steps.length).join()).join(";");
+    const wanted = [...box.querySelectorAll("[data-names]")].map((place) => place.dataset.names.split(",").filter(hasPoints).join()).join(";");
     if (drawn !== wanted) build();
     else { charts.forEach(({ plot, names }) => plot.setData(dataOf(names))); note(); }
     fit();
@@ -129,7 +135,7 @@
     busy = true;
     try {
       const longest = Math.max(0, ...Object.values(held.series).map((series) => series.steps.length));
-      const answer = await fetch(`${box.dataset.curves}?after=${longest > 4000 ? 0 : held.last}&attempt=${held.attempt ?? ""}`, { headers: { Accept: "application/json" } });
+      const answer = await fetch(`${box.dataset.curves}${box.dataset.curves.includes("?") ? "&" : "?"}after=${longest > 4000 ? 0 : held.last}&attempt=${held.attempt ?? ""}`, { headers: { Accept: "application/json" } });
       if (answer.ok) take(await answer.json());
     } catch {
       // The box does not answer just now; the next change asks again.

@@ -209,6 +209,41 @@ def busy_box(steps: int = 24, rows: int = 24) -> dict[str, Any]:
             "scoring": scoring}
 
 
+GRID = "axes:\n  - {path: hyperparams.optimizer.learningRate, values: [0.0005, 0.001]}"
+
+
+def pipeline_document(gate: float = 0.6) -> dict[str, Any]:
+    """Train, judge what came out, and train longer only where that was good enough."""
+    stage = {key: value for key, value in document(steps=24).items() if key in {"baseModel", "config"}}
+    judge = {"name": "judge", "type": "evaluate", "model": "@first", "dataset": f"{WORKLOAD}/eval",
+             "minMeanScore": gate}
+    return {"kind": "pipeline", "workload": WORKLOAD, "description": "Longer only where it pays",
+            "stages": [{"name": "first", "type": "train"} | stage, judge, {"name": "longer", "type": "train"} | stage]}
+
+
+def lineage(box: dict[str, Any]) -> dict[str, Any]:
+    """What came of a busy box's runs: a branch, a sweep of two points, a pipeline, a comparison."""
+    from evaluations.operations.comparisons import Wish as Compared
+    from evaluations.operations.comparisons import create_comparison
+    from evaluations.operations.pipelines import advance_pipelines, start_pipeline
+    from optimize_site.kernel.auth import Actor
+    from optimize_site.kernel.documents import parse_document
+    from runs.operations import branch_run, sweep_runs
+    from runs.operations.branching import Wish
+
+    ada = Actor("ada", "admin")
+    snapshot = box["second"].snapshots.order_by("step").first()
+    branch = branch_run(Wish(snapshot, 6, overrides={"hyperparams": {"training": {"seed": 5}}}, config_name="seed-5"),
+                        actor=ada).run
+    sweep = sweep_runs(snapshot, steps=4, grid=parse_document(GRID), actor=ada)
+    pipeline = start_pipeline(pipeline_document(), actor=ada).pipeline
+    advance_pipelines()
+    compared = create_comparison(Compared(snapshot.pk, branches=(box["first"].pk,), dataset=f"{WORKLOAD}/eval"),
+                                 actor=ada).comparison
+    return {"snapshot": snapshot, "branch": branch, "sweep": [point.run for point in sweep.points],
+            "pipeline": pipeline, "comparison": compared}
+
+
 def tool_rows() -> bytes:
     """Rows with tools, calls and results, in two languages."""
     city_only = {"type": "object", "properties": {"city": {"type": "string"}}}

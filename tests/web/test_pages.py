@@ -1,5 +1,6 @@
 """Every page of the URL table, for a viewer: shown where it shows, refused where it does."""
 
+import json
 import re
 from html import unescape
 from urllib.parse import urlencode
@@ -33,6 +34,7 @@ def samples(box) -> dict[str, tuple]:
     evaluation, base = box["second_score"].pk, box["base"].pk
     version = box["second_score"].dataset_id
     dataset, analysis = (task, "train"), Analysis.objects.latest("created_at").pk
+    snapshot, pipeline = box["snapshot"].pk, box["pipeline"].pk
     return {
         "box:log": ("web.log",), "box:docs-page": ("quickstart",), "registry:base-model": (base,),
         "registry:namespace": (task,), "registry:archive": (task,), "registry:unarchive": (task,),
@@ -43,7 +45,12 @@ def samples(box) -> dict[str, tuple]:
         "datasets:detail": dataset, "datasets:alias": dataset, "datasets:alias-remove": dataset,
         "datasets:note": dataset, "datasets:analyze": dataset, "datasets:analysis": (analysis,),
         "datasets:analysis-cancel": (analysis,), "datasets:analysis-again": (analysis,), "runs:detail": (run,),
-        "runs:series": (run,),
+        "runs:series": (run,), "runs:pause": (run,), "runs:resume": (run,), "runs:prioritize": (run,),
+        "runs:branch": (run,), "runs:branch-check": (run,), "runs:sweep": (run,), "runs:sweep-check": (run,),
+        "runs:snapshot": (snapshot,), "runs:pin": (snapshot,), "runs:unpin": (snapshot,), "runs:release": (snapshot,),
+        "runs:register": (snapshot,), "evaluations:pipeline": (pipeline,), "evaluations:pipeline-cancel": (pipeline,),
+        "evaluations:pipeline-resume": (pipeline,), "evaluations:pipeline-annotate": (pipeline,),
+        "evaluations:comparison": (box["comparison"].pk,),
         "runs:metrics-csv": (run,), "runs:cancel": (run,), "evaluations:workload": (task,),
         "evaluations:promote": (task,), "evaluations:workload-settings": (task,), "evaluations:model": (model,),
         "endpoints:try": (model,), "endpoints:trial": (box["trial"].pk,), "evaluations:detail": (evaluation,),
@@ -51,7 +58,14 @@ def samples(box) -> dict[str, tuple]:
     }
 
 
-QUERIES = {"evaluations:promote": "model"}
+
+def queries(box) -> dict[str, dict[str, object]]:
+    """What to ask for where a page is of what its address names."""
+    both = {"run": [box["second"].pk, box["first"].pk], "across": "yes"}
+    return {"evaluations:promote": {"model": box["second"].model_id}, "runs:compare": both,
+            "runs:compare-series": both, "evaluations:comparison-new": {"source": box["snapshot"].pk}}
+
+
 SENT = {
     "datasets:alias": {"alias": "now", "version": "v1"}, "datasets:alias-remove": {"alias": "now", "version": "v1"},
     "datasets:note": {"version": "v1", "description": "x"}, "datasets:analyze": {"version": "v1", "model": scenes.BASE},
@@ -59,8 +73,11 @@ SENT = {
     "endpoints:try": {"input": "hello"}, "evaluations:workload-new": {"name": "another"},
     "datasets:upload": {"reference": "a/b"}, "registry:annotate": {"description": "x"},
     "registry:bundle-alias": {"alias": "now", "version": "v1"}, "evaluations:model-alias": {"alias": "now"},
+    "runs:pause": {"checkpoint": "save"}, "runs:release": {"owner": "a"},
+    "evaluations:pipeline-annotate": {"description": "x"},
 }
-READING = {"box:sign-out", "runs:check"}  # POST routes that change nothing a role guards
+# POST routes that change nothing a role guards.
+READING = {"box:sign-out", "runs:check", "runs:branch-check", "runs:sweep-check", "evaluations:pipeline-check"}
 
 
 @pytest.fixture
@@ -72,6 +89,7 @@ def box(db):
 
     found = scenes.busy_box()
     register_bundle(f"{found['workload'].name}/scoring", [zipped(("reward.py", b"x = 1"))], actor=LOCAL)
+    found |= scenes.lineage(found)
     found["trial"] = start_trial(found["second"].model, [{"role": "user", "content": "hi"}], actor=LOCAL)
     (home() / "logs").mkdir(exist_ok=True)
     (home() / "logs" / "web.log").write_text("started\n")
@@ -80,7 +98,8 @@ def box(db):
 
 def address(name, box):
     path = reverse(name, args=samples(box).get(name, ()))
-    return f"{path}?{urlencode({'model': box['second'].model_id})}" if name in QUERIES else path
+    asked = queries(box).get(name)
+    return f"{path}?{urlencode(asked, doseq=True)}" if asked else path
 
 
 @pytest.mark.requirement("R003")
@@ -109,13 +128,19 @@ def sent_to(name, box):
         return {"model": box["second"].model_id}
     if name == "evaluations:promote":
         return {"model": box["second"].model_id}
+    if name in {"runs:branch", "runs:sweep"}:
+        return {"snapshot": box["snapshot"].pk, "steps": "2", "grid": scenes.GRID}
+    if name == "evaluations:pipeline-new":
+        return {"text": json.dumps(box["pipeline"].descriptor)}
+    if name == "evaluations:comparison-new":
+        return {"source": box["snapshot"].pk, "branch": box["first"].pk}
     return SENT.get(name, {})
 
 
 def test_every_page_says_how_to_do_the_same_from_a_terminal(box):
     client = browser_of("viewer")
     without = {"box:search", "box:docs", "box:docs-page", "box:log", "endpoints:trial", "runs:series",
-               "runs:metrics-csv"}
+               "runs:metrics-csv", "runs:compare-series"}
     for name in set(routes()) - ELSEWHERE - without:
         answer = client.get(address(name, box))
         if answer.status_code == 200:
@@ -127,7 +152,8 @@ def test_every_page_says_how_to_do_the_same_from_a_terminal(box):
 def test_every_page_that_lives_is_also_given_in_part(box):
     client = browser_of("viewer")
     for name in ("box:home", "box:box", "registry:base-models", "runs:list", "evaluations:list", "runs:detail",
-                 "evaluations:detail", "evaluations:workload", "registry:base-model"):
+                 "evaluations:detail", "evaluations:workload", "registry:base-model", "runs:compare",
+                 "evaluations:pipelines", "evaluations:pipeline", "evaluations:comparisons", "evaluations:comparison"):
         answer = client.get(address(name, box), headers={"HX-Request": "true"})
         assert answer.status_code in {200, 286}, name
         assert b"<html" not in answer.content, name
@@ -155,7 +181,8 @@ def test_every_link_of_every_page_leads_somewhere(box):
 def test_an_empty_box_shows_every_list_with_its_next_step(viewer):
     for name in ("box:home", "evaluations:workloads", "runs:list", "evaluations:models", "datasets:list",
                  "evaluations:list", "box:box", "registry:base-models", "runs:new", "registry:namespaces",
-                 "registry:bundles", "registry:garbage"):
+                 "registry:bundles", "registry:garbage", "runs:compare", "evaluations:pipelines",
+                 "evaluations:pipeline-new", "evaluations:comparisons", "evaluations:comparison-new"):
         assert viewer.get(reverse(name)).status_code == 200, name
     assert b"From nothing to a model of your own" in viewer.get("/").content
     assert b"No run yet" in viewer.get(reverse("runs:list")).content
@@ -171,6 +198,7 @@ def test_nothing_there_is_said_in_the_boxs_voice(viewer):
 
 def test_a_form_without_its_csrf_token_is_refused(db):
     client = browser_of("admin", enforce_csrf_checks=True)
-    for name in ("runs:new", "evaluations:workload-new", "evaluations:new", "datasets:upload", "box:sign-out"):
+    for name in ("runs:new", "evaluations:workload-new", "evaluations:new", "datasets:upload", "box:sign-out",
+                 "evaluations:pipeline-new", "evaluations:comparison-new"):
         assert client.post(reverse(name), {"name": "x"}).status_code == 403, name
     assert Client(enforce_csrf_checks=True).post("/login", {"username": "x"}).status_code == 403

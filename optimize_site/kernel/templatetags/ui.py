@@ -24,7 +24,8 @@ register = template.Library()
 NAVIGATION = (("Home", "box:home", "home"), ("Workloads", "evaluations:workloads", "workloads"),
               ("Runs", "runs:list", "runs"), ("Models", "evaluations:models", "models"),
               ("Datasets", "datasets:list", "datasets"), ("Evaluations", "evaluations:list", "evaluations"),
-              ("Box", "box:box", "box"), ("Docs", "box:docs", "docs"))
+              ("Pipelines", "evaluations:pipelines", "pipelines"), ("Box", "box:box", "box"),
+              ("Docs", "box:docs", "docs"))
 
 
 @register.simple_tag(takes_context=True)

@@ -1,0 +1,69 @@
+"""What came of a run: the tab of its branches, its lineage as a picture, and its sweeps point by point."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from optimize_site.kernel.htmx import HtmxRequest
+from optimize_site.kernel.listing import listed
+from optimize_site.kernel.words import state_word
+from runs import lineage, queries
+from runs.lineage_picture import HEIGHT, WIDTH, Picture, draw
+from runs.models import Run
+from runs.views.naming import title
+
+
+def branches_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
+    """The run's lineage, its direct branches newest first, and its sweeps."""
+    page = listed(request, lineage.branches_of(run))
+    page["rows"] = [{"run": child, "title": title(child), "changes": changes_of(child)} for child in page["rows"]]
+    root = lineage.ancestry_of(run)[0]
+    has_kin = root.pk != run.pk or page["total"]
+    return page | {
+        "picture": _picture(draw(lineage.tree_of(root), here=run.pk)) if has_kin else None,
+        "sweeps": [_sweep(token, run) for token in _sweeps_of(run)],
+        "branch_from": queries.newest_branchable(run)}
+
+
+def changes_of(run: Run) -> str:
+    """The fields that a branch changed, without the words that every path begins with."""
+    return ", ".join(path.removeprefix("config.").removeprefix("hyperparams.") for path in run.stated)
+
+
+def _picture(picture: Picture) -> dict[str, Any]:
+    nodes = [{"node": node, "phase": state_word(node.run["phase"]).text, "title_y": node.y + 19,
+              "phase_y": node.y + 36, "progress_y": node.y + 53, "text_x": node.x + 10} for node in picture.nodes]
+    return {"picture": picture, "nodes": nodes, "box_width": WIDTH, "box_height": HEIGHT}
+
+
+def _sweeps_of(run: Run) -> list[str]:
+    found = lineage.branches_of(run).exclude(sweep_id="").values_list("sweep_id", flat=True)
+    return list(dict.fromkeys(found))
+
+
+def _sweep(token: str, run: Run) -> dict[str, Any]:
+    """A sweep's points in the order of its grid, each with how low its loss is among them."""
+    points = list(lineage.branches_of(run).filter(sweep_id=token).order_by("created_at", "pk"))
+    losses = [_loss(point) for point in points]
+    axes = list((points[0].sweep_point or {}) if points else {})
+    return {"token": token, "axes": [axis.rpartition(".")[2] for axis in axes], "from": points[0].source_snapshot,
+            "points": [{"run": point, "values": [(point.sweep_point or {}).get(axis) for axis in axes], "loss": loss,
+                        "share": _share(loss, losses), "is_best": loss is not None and loss == _lowest(losses)}
+                       for point, loss in zip(points, losses, strict=True)]}
+
+
+def _loss(run: Run) -> float | None:
+    validation = (run.summary.get("validation") or {}).get("loss")
+    found = validation if validation is not None else run.summary.get("lastLoss")
+    return float(found) if isinstance(found, int | float) else None
+
+
+def _lowest(losses: Sequence[float | None]) -> float | None:
+    return min((loss for loss in losses if loss is not None), default=None)
+
+
+def _share(loss: float | None, losses: Sequence[float | None]) -> float | None:
+    """Where a loss lies between the worst of the points (0) and the best (1)."""
+    known = [found for found in losses if found is not None]
+    if loss is None or len(known) < 2 or max(known) == min(known):
+        return None
+    return (max(known) - loss) / (max(known) - min(known))
