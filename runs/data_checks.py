@@ -36,6 +36,8 @@ def check_datasets(facts: Facts, method: str) -> Iterator[Problem]:
         if facts.base_model is not None:
             yield from check_prepared(path, dataset, facts.base_model)
     yield from _check_tools(facts)
+    if method in REINFORCEMENT:
+        yield from _check_rollout_tools(facts, method)
     if facts.dataset and facts.validation and facts.dataset.content_hash == facts.validation.content_hash:
         yield Problem("config.data.validationDataset", "validation_is_training", f"The validation dataset "
                       f"{facts.validation.reference} holds the same examples as the training dataset "
@@ -74,6 +76,16 @@ def _check_tools(facts: Facts) -> Iterator[Problem]:
             yield Problem(path, "tools_with_images", f"{dataset.reference} has {rows} tools, and a run over the images "
                           f"of {pages} renders no tools: it would train unlike evaluation and serving.",
                           "Remove the tools from every row, or train the rows with images in a run of their own.")
+
+
+def _check_rollout_tools(facts: Facts, method: str) -> Iterator[Problem]:
+    """Neither engine renders a row's tools into the prompt that it rolls out."""
+    for path, dataset in _datasets(facts):
+        if dataset.num_tool_rows and not dataset.num_images:
+            rows = "1 row that offers" if dataset.num_tool_rows == 1 else f"{dataset.num_tool_rows} rows that offer"
+            yield Problem(path, "tools_not_rolled_out", f"{dataset.reference} has {rows} tools, and a {method} run "
+                          "under trl or verl rolls out prompts without them: it would train unlike evaluation and "
+                          "serving.", "Remove the tools from every row.")
 
 
 def check_prepared(path: str, dataset: DatasetFacts, base: BaseModelFacts) -> Iterator[Problem]:

@@ -350,7 +350,7 @@ def test_prepared_rows_show_the_longest_one_that_their_version_records(box):
     assert "longest 700 tokens" in shown(found)
 
 
-@pytest.mark.requirement("R125", "R350")
+@pytest.mark.requirement("R125", "R266", "R350")
 def test_a_preference_dataset_is_counted_in_pairs(box):
     ExampleSet.objects.update(format="preference-jsonl-v1")
     make.analyze(box, [100, 900, 100, 100])
@@ -359,6 +359,17 @@ def test_a_preference_dataset_is_counted_in_pairs(box):
     assert (training["unit"], training["over"]) == ("pairs", 1)
     assert "1 pair longer than 512" in shown(found)
     assert any(problem["message"].startswith("1 pair longer than maxSeqLength 512: line 2 (900 tokens)")
+               for problem in found["problems"])
+
+
+@pytest.mark.requirement("R267")
+@pytest.mark.parametrize("truncation", ["error", "drop"])
+def test_a_pair_that_the_template_does_not_render_after_its_prompt_is_refused_by_name(box, truncation):
+    ExampleSet.objects.update(format="preference-jsonl-v1")
+    problem = {"line": 3, "row": 2, "kind": "refused", "where": "prompt", "reason": "No system turn."}
+    make.analyze(box, [100, 100, 100], templateProblems=[problem], templateProblemRows=1)
+    found = dry(config={"method": "dpo", "data": {"truncation": truncation}})
+    assert any("line 3" in problem["message"] and "No system turn." in problem["message"]
                for problem in found["problems"])
 
 

@@ -40,6 +40,21 @@ def test_arguments_written_as_a_string_become_the_object_they_hold():
     assert plain[0]["content"] == ""
 
 
+@pytest.mark.requirement("R243")
+def test_a_field_in_two_shapes_reads_as_each_row_writes_it():
+    def prompt(content, value):
+        call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": {"x": value}}}
+        row = {"messages": [{"role": "user", "content": content}, {"role": "assistant", "tool_calls": [call]},
+                            {"role": "tool", "tool_call_id": "a", "content": "1"},
+                            {"role": "assistant", "content": "ok"}]}  # fmt: skip
+        assert check_row(row) == []
+        return messages_of(row)
+
+    as_text, as_parts = prompt("hi", 1), prompt([{"type": "text", "text": "hi"}], "1")
+    assert as_text[0] == as_parts[0] == {"role": "user", "content": "hi"}
+    assert [m[1]["tool_calls"][0]["function"]["arguments"] for m in (as_text, as_parts)] == [{"x": 1}, {"x": "1"}]
+
+
 @pytest.mark.requirement("R321", "R323")
 def test_tools_are_read_as_the_row_writes_them_and_none_stays_none():
     place = {"type": "object", "properties": {"b": {"enum": ["x", None]}, "a": {"default": None}}}

@@ -49,6 +49,19 @@ def test_tools_in_any_dataset_of_a_run_over_images_are_refused_where_they_were_c
     assert problems(facts=facts_of({"num_tool_rows": 5})) == {}
 
 
+@pytest.mark.requirement("R238", "R318")
+@pytest.mark.parametrize("method", ["grpo", "gspo"])
+def test_a_reinforcement_run_over_rows_that_offer_tools_is_refused_where_they_were_counted(method):
+    def found(count):
+        refused = resolved({"method": method}, facts=facts_of({"num_tool_rows": count})).problems
+        return [problem for problem in refused if problem.code == "tools_not_rolled_out"]
+
+    (problem,) = found(2)
+    assert problem.path == "config.dataset"
+    assert f"has 2 rows that offer tools, and a {method} run under trl or verl" in problem.message
+    assert found(None) == found(0) == []
+
+
 @pytest.mark.requirement("R325")
 def test_prepared_rows_under_another_template_are_refused_naming_the_dataset_and_both_digests():
     problem = only_problem(facts=facts_of(PREPARED, base_template="2" * 64))
