@@ -12,10 +12,10 @@ class RunsConfig(AppConfig):
         from optimize_site.kernel.garbage import BOOKKEEPING, COLLECTORS
         from optimize_site.kernel.in_progress import LISTERS
         from runs.garbage import uncommitted_saves
-        from runs.in_progress import runs_in_progress
+        from runs.in_progress import candidates_in_progress, runs_in_progress
         from runs.queries import claims_of_runs
 
         box.CLAIM_LISTERS.append(claims_of_runs)
-        LISTERS.append(runs_in_progress)
+        LISTERS.extend([runs_in_progress, candidates_in_progress])
         COLLECTORS.append(uncommitted_saves)
         BOOKKEEPING.add("runs.Metric")

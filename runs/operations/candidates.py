@@ -7,6 +7,8 @@ from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import NotFound, OperationError
 from optimize_site.kernel.ids import derived_id
 from registry.models import Version
+from registry.operations.namespaces import check_open
+from registry.operations.workloads import check_takes_work
 from runs import queries
 from runs.errors import KindMissing
 from runs.models import Candidate, Snapshot
@@ -21,7 +23,7 @@ REGISTERING, REGISTERED, FAILED = "REGISTERING", "REGISTERED", "FAILED"
 def register_candidate(snapshot: Snapshot, *, actor: Actor) -> Candidate:
     """Ask for a model of a snapshot's weights. Asked again, it is the same one; a failed one is tried again.
 
-    Raises KindMissing where the snapshot holds no weights, and what an archived workload raises.
+    Raises KindMissing where the snapshot holds no weights, WorkloadArchived, NamespaceArchived.
     """
     actor.require("operator")
     if WEIGHTS not in kinds_of(snapshot):
@@ -30,6 +32,9 @@ def register_candidate(snapshot: Snapshot, *, actor: Actor) -> Candidate:
     candidate, is_new = Candidate.objects.get_or_create(snapshot=snapshot, defaults={
         "id": derived_id("model", snapshot.pk), "phase": REGISTERING, "created_by": actor.name})
     if is_new or candidate.phase == FAILED:
+        workload = snapshot.run.workload
+        check_takes_work(workload.pk)
+        check_open(workload.namespace_id)
         hold_snapshot(snapshot, [WEIGHTS], holder_kind=CANDIDATE, holder_id=candidate.pk)
         Candidate.objects.filter(pk=candidate.pk).update(phase=REGISTERING, reason="")
         events.record(queries.KIND, snapshot.run_id, "run.candidate_requested", actor=actor,

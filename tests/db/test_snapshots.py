@@ -6,7 +6,10 @@ import pytest
 
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.errors import NotFound
+from registry.errors import NamespaceArchived, WorkInProgress, WorkloadArchived
 from registry.models import Version
+from registry.operations.namespaces import archive_namespace
+from registry.operations.workloads import archive_workload, unarchive_workload
 from runs import queries, render
 from runs.errors import HoldStands, KindMissing, KindUnknown
 from runs.management.commands.runs import Command as Runs
@@ -147,6 +150,32 @@ def test_a_model_that_could_not_be_made_says_why_keeps_its_source_and_can_be_tri
     register_candidate(source, actor=LOCAL)
     tend_snapshots()
     assert get_candidate(source).phase == "REGISTERED"
+
+
+@pytest.mark.requirement("R297", "R302")
+def test_no_model_is_made_for_what_is_archived(saved):
+    Run.objects.filter(pk=saved.pk).update(phase="COMPLETED", lease_token=None)
+    archive_workload(saved.workload, actor=LOCAL)
+    with pytest.raises(WorkloadArchived) as refused:
+        register_candidate(snapshot(saved, 4), actor=LOCAL)
+    assert "workloads unarchive triage" in refused.value.hint
+    unarchive_workload(saved.workload, actor=LOCAL)
+    archive_namespace(saved.workload.namespace, actor=LOCAL)
+    with pytest.raises(NamespaceArchived) as refused:
+        register_candidate(snapshot(saved, 4), actor=LOCAL)
+    assert "namespaces unarchive triage" in refused.value.hint
+    assert not Candidate.objects.exists() and not SnapshotHold.objects.filter(holder_kind="candidate").exists()
+
+
+@pytest.mark.requirement("R298")
+def test_a_workload_is_not_archived_while_a_model_is_being_made(saved):
+    Run.objects.filter(pk=saved.pk).update(phase="COMPLETED", lease_token=None)
+    candidate = register_candidate(snapshot(saved, 4), actor=LOCAL)
+    with pytest.raises(WorkInProgress, match=f"candidate {candidate.pk[:12]}"):
+        archive_workload(saved.workload, actor=LOCAL)
+    tend_snapshots()
+    archive_workload(saved.workload, actor=LOCAL)
+    assert register_candidate(snapshot(saved, 4), actor=LOCAL).phase == "REGISTERED"
 
 
 def test_nothing_is_made_of_a_save_whose_weights_are_gone(saved):
