@@ -42,7 +42,8 @@ def create_comparison(request: HttpRequest, body: NewComparison) -> Status[dict[
 def comparisons(request: HttpRequest, workload: str = "", project: str = "", limit: int = DEFAULT_LIMIT,
                      offset: int = 0) -> dict[str, Any]:
     """Comparisons, newest first."""
-    return page(list_comparisons(workload=workload or project), "comparisons", comparison_row, limit=limit, offset=offset)
+    rows = list_comparisons(workload=workload or project)
+    return page(rows, "comparisons", comparison_row, limit=limit, offset=offset)
 
 
 @router.get("/{comparison}")

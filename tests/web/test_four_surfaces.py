@@ -8,8 +8,21 @@ import pytest
 
 from optimize_site.kernel.models import Event
 from runs.management.commands.runs import Command
+from runs.management.commands.snapshots import Command as SnapshotsCommand
 from runs.models import Run
-from tests.factories import make_base_model, make_dataset, make_device, make_workload, run_document
+from runs.operations import advance_run
+from tests.factories import (
+    claim_job,
+    end_job,
+    finish_analyses,
+    make_base_model,
+    make_dataset,
+    make_device,
+    make_workload,
+    run_document,
+    tell_job,
+)
+from tests.playing import STARTED, metrics, save
 
 pytestmark = pytest.mark.django_db
 SURFACES = ["web", "admin", "api", "command"]
@@ -37,6 +50,15 @@ class Web:
     def cancel(self, run_id):
         return text_of(self.browser.post(f"/runs/{run_id}/cancel"))
 
+    def pause(self, run_id, checkpoint):
+        return text_of(self.browser.post(f"/runs/{run_id}/pause", {"checkpoint": checkpoint}, follow=True))
+
+    def resume(self, run_id):
+        return text_of(self.browser.post(f"/runs/{run_id}/resume", follow=True))
+
+    def pin(self, snapshot_id):
+        return text_of(self.browser.post(f"/snapshots/{snapshot_id}/pin", follow=True))
+
 
 class Admin(Web):
     """The admin's add page and its cancel action."""
@@ -45,7 +67,19 @@ class Admin(Web):
         return text_of(self.browser.post("/admin/runs/run/add/", {"document": json.dumps(document)}, follow=True))
 
     def cancel(self, run_id):
-        return text_of(self.browser.post("/admin/runs/run/", {"action": "cancel", "_selected_action": [run_id]},
+        return self._act("run", "cancel", run_id)
+
+    def pause(self, run_id, checkpoint):
+        return self._act("run", {"save": "pause_saving", "latest": "pause_at_latest"}[checkpoint], run_id)
+
+    def resume(self, run_id):
+        return self._act("run", "resume", run_id)
+
+    def pin(self, snapshot_id):
+        return self._act("snapshot", "pin", snapshot_id)
+
+    def _act(self, model, action, key):
+        return text_of(self.browser.post(f"/admin/runs/{model}/", {"action": action, "_selected_action": [key]},
                                          follow=True))
 
 
@@ -57,7 +91,19 @@ class Api(Web):
                                  content_type="application/json").content.decode()
 
     def cancel(self, run_id):
-        return self.browser.post(f"/v1/training/runs/{run_id}/cancel", "{}",
+        return self._post(f"runs/{run_id}/cancel")
+
+    def pause(self, run_id, checkpoint):
+        return self._post(f"runs/{run_id}/pause", checkpoint=checkpoint)
+
+    def resume(self, run_id):
+        return self._post(f"runs/{run_id}/resume")
+
+    def pin(self, snapshot_id):
+        return self._post(f"snapshots/{snapshot_id}/pin")
+
+    def _post(self, path, **body):
+        return self.browser.post(f"/v1/training/{path}", json.dumps(body),
                                  content_type="application/json").content.decode()
 
 
@@ -74,8 +120,17 @@ class Commands(Web):
     def cancel(self, run_id):
         return self._run("cancel", run_id, "--force")
 
-    def _run(self, *words):
-        Command().run(list(words))
+    def pause(self, run_id, checkpoint):
+        return self._run("pause", run_id, "--checkpoint", checkpoint)
+
+    def resume(self, run_id):
+        return self._run("resume", run_id)
+
+    def pin(self, snapshot_id):
+        return self._run("pin", snapshot_id, command=SnapshotsCommand)
+
+    def _run(self, *words, command=Command):
+        command().run(list(words))
         captured = self.capsys.readouterr()
         return captured.out + captured.err
 
@@ -127,6 +182,58 @@ def test_a_second_cancel_of_an_ended_run_is_refused_in_the_same_words(surface):
     Run.objects.filter(pk=run.pk).update(phase="CANCELLED")
     said = surface.cancel(run.pk)
     assert f"The run {run.pk[:12]} is" in said
+
+
+@pytest.fixture
+def training(surface):
+    """A run at update 3 of its job, with a save there; and the job."""
+    surface.submit(run_document())
+    run = Run.objects.get()
+    advance_run(run.pk)
+    finish_analyses()
+    advance_run(run.pk)
+    attempt = claim_job()
+    tell_job(attempt, STARTED, metrics(3), save(attempt, 3))
+    return Run.objects.get(), attempt
+
+
+def asked(run):
+    return [event.type for event in Event.objects.filter(subject_kind="run", subject_id=run.pk)
+            if event.type in {"run.pause_requested", "run.snapshot_pinned"}]
+
+
+@pytest.mark.requirement("R283", "R284")
+def test_a_pause_is_the_same_wish_and_its_refusals_have_the_same_words(surface, training):
+    run, attempt = training
+    surface.pause(run.pk, "latest")
+    surface.pause(run.pk, "latest")
+    run.refresh_from_db()
+    assert (run.pause["checkpoint"], run.pause["state"], asked(run)) == ("latest", "requested", ["run.pause_requested"])
+    assert "is already pausing with --checkpoint latest, not save" in surface.pause(run.pk, "save")
+    assert "it is still pausing" in surface.resume(run.pk).lower()
+    end_job(attempt, "stopped")
+    assert f"The run {run.pk[:12]} is PAUSED already." in surface.pause(run.pk, "save")
+
+
+@pytest.mark.requirement("R286")
+def test_a_resume_is_the_same_request_and_a_second_one_is_refused(surface, training):
+    run, attempt = training
+    surface.pause(run.pk, "latest")
+    end_job(attempt, "stopped")
+    surface.resume(run.pk)
+    run.refresh_from_db()
+    assert (run.phase, run.pause) == ("AWAITING_CAPACITY", None)
+    assert f"The run {run.pk[:12]} is AWAITING_CAPACITY, not PAUSED" in surface.resume(run.pk)
+
+
+@pytest.mark.requirement("R011")
+def test_a_pin_is_the_same_request(surface, training):
+    run, _ = training
+    snapshot = run.snapshots.get()
+    surface.pin(snapshot.pk)
+    surface.pin(snapshot.pk)
+    snapshot.refresh_from_db()
+    assert (snapshot.pinned, asked(run)) == (["trainingState", "weights"], ["run.snapshot_pinned"])
 
 
 def expected_hash():
