@@ -3,12 +3,14 @@
 from typing import Any
 
 from optimize_site.kernel.commands import EXIT_DONE, EXIT_REFUSED, NounCommand, arg, read_document, verb
-from optimize_site.kernel.errors import Problem
+from optimize_site.kernel.errors import InvalidInput, Problem
 from runs import branch_text, compare_text
 from runs.errors import RunRefused
 from runs.loss_windows import Terms
+from runs.phases import PHASES, title
 
 ROUTE = "/v1/training/runs"
+COMPARISONS = "/v1/training/comparisons"
 RUN = arg("run", metavar="RUN", help="ID, or the beginning of one")
 SNAPSHOT = arg("--snapshot", required=True, metavar="SNAPSHOT", help="the save to start from")
 STEPS = arg("--steps", type=int, required=True, help="updates to train; the branch stops there")
@@ -57,13 +59,29 @@ class BranchVerbs(NounCommand):
     @verb("sweep", RUN, SNAPSHOT, STEPS, RESTORE,
           arg("-g", "--grid", required=True, metavar="FILE", help="axes with paths and values; - is standard input"),
           arg("--description", default=""), arg("--dry-run", action="store_true", help="check it, start nothing"),
-          SUBMISSION)
+          SUBMISSION, arg("--compare", action="store_true", help="wait for all of them, then compare their scores"),
+          arg("--dataset", default="", help="with --compare: the rows to score them on"),
+          arg("--grader", default="", help="with --compare: what scores them"),
+          arg("--max-completion-tokens", type=int, default=0, dest="tokens", help="with --compare: the longest answer"))
     def sweep(self, run: str, snapshot: str, steps: int, restore: str, grid: str, description: str, dry_run: bool,
-              submission: str) -> None:
+              submission: str, compare: bool, dataset: str, grader: str, tokens: int) -> None:
         """Start a branch for each point of a grid; all are checked before any is started."""
+        _refuse_flags(compare=compare, dry_run=dry_run, dataset=dataset, others=bool(dataset or grader or tokens))
         body = {"snapshot": snapshot, "steps": steps, "restoreMode": restore, "grid": read_document(grid),
                 "description": description, "submissionId": submission, "dryRun": dry_run}
-        self.show(self.client.post(f"{ROUTE}/{run}/sweep", body), text=self._points)
+        found = self.client.post(f"{ROUTE}/{run}/sweep", body)
+        if compare:
+            self._await([point["childRunId"] for point in found["points"]])
+            found["comparison"] = self.client.post(COMPARISONS, {
+                "source": snapshot, "allBranches": run, "dataset": dataset, "grader": grader,
+                "maxCompletionTokens": tokens})
+        self.show(found, text=lambda sweep: self._points(sweep, run, snapshot))
+
+    def _await(self, runs: list[str]) -> None:
+        for run in runs:
+            found, _ = self.watch(f"{ROUTE}/{run}", timeout=None, each=lambda _: None,
+                                  is_over=lambda document: document["phase"] in PHASES.terminal)
+            self.say(f"The branch {run[:12]} is {title(found['phase'])}.")
 
     @verb("compare", arg("runs", nargs="+", metavar="RUN", help="the first one is what the others are held against"),
           arg("--window", type=int, default=Terms.window, help="updates that a mean difference is taken over"),
@@ -98,6 +116,20 @@ class BranchVerbs(NounCommand):
     def _branches(self, rows: list[dict[str, Any]]) -> None:
         self.table(branch_text.BRANCH_COLUMNS, branch_text.branch_rows(rows), right=["SOURCE STEP", "STEPS", "LOSS"])
 
-    def _points(self, sweep: dict[str, Any]) -> None:
+    def _points(self, sweep: dict[str, Any], run: str, snapshot: str) -> None:
         self.table(branch_text.POINT_COLUMNS, branch_text.point_rows(sweep["points"]))
         print(f"\nSubmission {sweep['submissionId']}: sending it again reaches the same runs.")
+        if "comparison" in sweep:
+            print(f"Comparison {sweep['comparison']['comparisonId']}: `./optimize comparisons get` shows its state.")
+        else:
+            print("Once they are completed, compare their scores: `./optimize comparisons create --source "
+                  f"{snapshot[:12]} --all-branches {run[:12]} --dataset DATASET`.")
+
+
+def _refuse_flags(*, compare: bool, dry_run: bool, dataset: str, others: bool) -> None:
+    wrong = {"--compare does not go with --dry-run.": compare and dry_run,
+             "--compare needs --dataset.": compare and not dataset,
+             "--dataset, --grader and --max-completion-tokens go with --compare.": others and not compare}
+    for sentence, is_wrong in wrong.items():
+        if is_wrong:
+            raise InvalidInput(sentence, code="usage", hint="`./optimize runs sweep --help` shows its use.")

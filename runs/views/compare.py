@@ -27,11 +27,11 @@ CHARTS = (("loss", "Loss", "loss", True), ("grad_norm", "Gradient norm", "gradie
 @require_GET
 def page(request: HtmxRequest) -> HttpResponse:
     """The runs that the address names; without any, the form to name them."""
-    runs, error = _runs(request)
-    context = {"runs": runs, "terms": _terms(request), "error": error, "names": [run.pk for run in runs],
-               "query": request.GET.urlencode(), "most": MOST_RUNS}
+    (runs, error), terms = _runs(request), _terms(request)
+    context: dict[str, Any] = {"runs": runs, "terms": terms, "error": error, "names": [run.pk for run in runs],
+                               "query": request.GET.urlencode()}
     if runs and error is None:
-        context |= _compared(runs, context["terms"])
+        context |= _compared(runs, terms)
     if request.htmx:
         return render(request, "runs/compare.html#live", context, status=200 if context.get("is_open") else 286)
     return render(request, "runs/compare.html", context)

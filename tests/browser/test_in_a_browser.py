@@ -8,21 +8,23 @@ from playwright.sync_api import expect
 
 from tests import factories as make
 from tests.web import scenes
-from tests.web.test_pages import QUERIES, samples
+from tests.web.test_pages import address
 
 MAIN = ("box:home", "evaluations:workloads", "evaluations:workload", "evaluations:promote", "evaluations:workload-new",
         "runs:list", "runs:new", "evaluations:models", "evaluations:model", "datasets:list", "datasets:detail",
         "datasets:analysis", "datasets:upload", "evaluations:list", "evaluations:detail", "evaluations:new", "box:box",
-        "registry:base-models", "registry:base-model", "box:docs", "box:search")
+        "registry:base-models", "registry:base-model", "box:docs", "box:search", "runs:compare", "runs:branch",
+        "runs:sweep", "runs:snapshot", "evaluations:pipelines", "evaluations:pipeline", "evaluations:pipeline-new",
+        "evaluations:comparisons", "evaluations:comparison", "evaluations:comparison-new")
 
 
 def addresses(box):
     from django.urls import reverse
 
-    known = samples(box | {"trial": box["second"]})
-    paths = [reverse(name, args=known.get(name, ())) + (f"?model={box['second'].model_id}" if name in QUERIES else "")
-             for name in MAIN]
-    dataset = reverse("datasets:detail", args=known["datasets:detail"])
+    known = box | {"trial": box["second"]}
+    paths = [address(name, known) for name in MAIN]
+    paths += [f"{address('runs:detail', known)}?tab={tab}" for tab in ("snapshots", "branches")]
+    dataset = address("datasets:detail", known)
     paths += [f"{dataset}?tab={tab}" for tab in ("contents", "lengths", "leakage", "versions", "lineage")]
     return [*paths, *(reverse("runs:detail", args=[box[name].pk]) for name in ("running", "failed", "waiting")),
             reverse("evaluations:detail", args=[box["scoring"].pk])]
@@ -109,6 +111,43 @@ def test_curves_catch_up_after_a_lost_connection(server, signed_in, context):
 
 SEEN = "(is) => { Object.defineProperty(document, 'hidden', {get: () => !is, configurable: true}); " \
        "document.dispatchEvent(new Event('visibilitychange')); }"
+
+
+def test_runs_beside_each_other_are_drawn_on_one_chart_each_by_its_own_name(server, signed_in):
+    ready()
+    first = scenes.complete(scenes.train(6, steps=6, configName="first"))
+    unstarted = scenes.submit(steps=6, configName="unstarted")
+    second = scenes.submit(steps=6, configName="second | third")
+    from runs.models import Metric
+
+    Metric.objects.bulk_create([Metric(run=second, step=row.step, attempt=1, values=row.values, at=row.at)
+                                for row in first.metrics.all()])
+    page = signed_in()
+    page.goto(f"{server}/runs/compare?run={first.pk}&run={unstarted.pk}&run={second.pk}")
+    expect(page.locator('[data-names^="loss"]')).to_have_attribute("data-points", "12")
+    assert page.evaluate(IS_DRAWN)
+    legend = page.locator('[data-names^="loss"] .u-legend')
+    expect(legend).to_contain_text("first")
+    expect(legend).to_contain_text("second / third")
+    expect(legend).not_to_contain_text("unstarted")
+    assert page.problems == []
+
+
+def test_a_run_is_paused_from_a_menu_that_says_what_each_way_does(server, signed_in):
+    ready()
+    run = scenes.train(12, steps=24)
+    page = signed_in()
+    page.goto(f"{server}/runs/{run.pk}")
+    page.locator("summary", has_text="Pause").click()
+    expect(page.get_by_text("Nothing is trained twice")).to_be_visible()
+    page.get_by_label("Stop at once").check()
+    page.get_by_role("button", name="Pause run").click()
+    expect(page.locator("#live")).to_contain_text("Pausing: it ends at once")
+    make.end_job(run.attempt, "stopped")
+    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=20_000)
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator("#live")).to_contain_text("Waiting for a device")
+    assert page.problems == []
 
 
 def test_a_page_nobody_sees_holds_no_stream(server, signed_in):
@@ -219,7 +258,8 @@ def play_evaluation():
 
 @pytest.fixture
 def busy(transactional_db):
-    return scenes.busy_box(steps=12, rows=12)
+    box = scenes.busy_box(steps=12, rows=12)
+    return box | scenes.lineage(box)
 
 
 def test_no_page_scrolls_sideways_on_a_phone_and_none_complains(server, signed_in, busy):

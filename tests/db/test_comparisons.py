@@ -1,5 +1,7 @@
 """Comparisons: the source becomes a model, every target is scored alike, and a winner is named only when all were."""
 
+import json
+
 import pytest
 from django.utils import timezone
 
@@ -10,7 +12,8 @@ from evaluations.models import Comparison, Evaluation
 from evaluations.operations.comparisons import Wish, advance_comparisons, create_comparison
 from optimize_site.kernel.auth import LOCAL
 from runs.differences import differences
-from runs.models import Snapshot
+from runs.management.commands.runs import Command as RunsCommand
+from runs.models import Run, Snapshot
 from runs.operations import advance_run, branch_run, tend_snapshots
 from runs.operations.branching import Wish as Branch
 from tests.factories import chat_rows, make_dataset, make_device, make_run, put_weights
@@ -121,6 +124,33 @@ def test_the_same_submission_reaches_the_same_comparison(parent):
     assert compare(parent, branches=(child.pk,), submission_id="s").pk == first.pk
     with pytest.raises(SubmissionConflict):
         compare(parent, candidates=(child.pk,), submission_id="s")
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["--compare"], "--compare needs --dataset."),
+    (["--compare", "--dataset", "support/eval", "--dry-run"], "does not go with --dry-run"),
+    (["--dataset", "support/eval"], "go with --compare"),
+])
+def test_a_sweep_compares_only_with_what_a_comparison_needs(parent, capsys, tmp_path, words, told):
+    (tmp_path / "grid.yaml").write_text("axes: [{path: hyperparams.training.seed, values: [1]}]")
+    sweep = ["sweep", parent.pk, "--snapshot", source(parent).pk, "--steps", "2", "-g", str(tmp_path / "grid.yaml")]
+    assert RunsCommand().run([*sweep, *words]) != 0
+    assert told in capsys.readouterr().err
+    assert not Run.objects.filter(parent=parent).exists()
+
+
+def test_a_sweep_that_compares_waits_for_its_branches_and_then_asks_for_their_scores(parent, capsys, tmp_path):
+    (tmp_path / "grid.yaml").write_text("axes: [{path: hyperparams.training.seed, values: [1, 2]}]")
+    sweep = ["sweep", parent.pk, "--snapshot", source(parent).pk, "--steps", "2", "-g", str(tmp_path / "grid.yaml"),
+             "--submission-id", "s"]
+    RunsCommand().run(sweep)
+    assert f"--source {source(parent).pk[:12]} --all-branches {parent.pk[:12]}" in capsys.readouterr().out
+    for child in Run.objects.filter(parent=parent).order_by("queued_at", "created_at"):
+        complete(child)
+    RunsCommand().run([*sweep, "--compare", "--dataset", "support/eval", "-o", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["points"]) == 2 and found["comparison"]["fan"] == 2
+    assert Comparison.objects.get().pk == found["comparison"]["comparisonId"]
 
 
 def test_only_what_differs_is_told():
