@@ -22,6 +22,8 @@ def rows(command: NounCommand, document: dict[str, Any]) -> None:
         command.say(document["tokens"]["note"])
     if document["nextOffset"] is not None:
         command.say(f"More: --offset {document['nextOffset']}")
+    elif not document["rows"]:
+        command.say(f"No such row from position {document['offset']:,} on; the dataset has {document['total']:,} rows.")
 
 
 def _title(row: dict[str, Any]) -> Iterator[str]:

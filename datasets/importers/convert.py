@@ -20,6 +20,7 @@ from datasets.pairs import FORMAT as PREFERENCE
 from datasets.pairs import read_pair
 from datasets.rows import FORMAT as CHAT
 from datasets.rows import RowRefused, read_row
+from optimize_site.kernel.errors import Problem
 
 DETECTED_FROM = 50
 
@@ -78,7 +79,13 @@ def import_file(source: Path, out: Path, *, kind: str = "", mapping: Mapping[str
 
 
 def _detected(first: list[Found], mapping: Mapping[str, str]) -> str:
-    fields = next((found.value for found in first if isinstance(found.value, dict)), {})
+    fields = next((found.value for found in first if isinstance(found.value, dict)), None)
+    if fields is None:
+        report = Report("", "")
+        for found in first:
+            report.refuse(found.place, [found.problem or Problem("", "not_an_object", "A record is a JSON object.")])
+        raise ImportRefused(f"None of the first {len(first)} records can be read.", problems=report.problems,
+                            hint="Nothing was written. Mend them and import the file again.")
     kind = detect_kind(fields, mapping)
     if not kind:
         raise ImportRefused(f"The records have the fields {', '.join(map(str, fields))[:200] or 'none'}, which is none "

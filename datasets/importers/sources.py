@@ -146,13 +146,19 @@ def _read_json_stream(file: IO[bytes]) -> Iterator[Found]:
 
 def _values(text: IO[str]) -> Iterator[str]:
     decoder = json.JSONDecoder()
-    held, is_first, is_over = "", True, False
+    held, is_first, is_array, is_over = "", True, False, False
     while True:
         held = held.lstrip(" \t\r\n,") if not is_first else held.lstrip()
         if is_first and held.startswith("["):
-            held = held[1:]
+            held, is_array = held[1:], True
         is_first = is_first and not held
-        if held.startswith("]") or (is_over and not held):
+        if is_array and held.startswith("]"):
+            _refuse_more(held[1:], text)
+            return
+        if is_over and not held:
+            if is_array:
+                raise SourceUnreadable("The file is cut short: it opens an array that does not end.",
+                                       hint="Get the whole file; `jq . FILE` shows where it ends.")
             return
         try:
             _, end = decoder.raw_decode(held) if held else (None, 0)
@@ -170,6 +176,16 @@ def _values(text: IO[str]) -> Iterator[str]:
         held += more
 
 
+def _refuse_more(held: str, text: IO[str]) -> None:
+    """Raises SourceUnreadable where anything but space follows an array."""
+    while not held.strip():
+        held = text.read(CHUNK)
+        if not held:
+            return
+    raise SourceUnreadable(f"The file goes on after its array with {held.strip()[:40]!r}.",
+                           hint="Put all records into one array: `jq -s add FILE`.")
+
+
 # Tables --------------------------------------------------------------------------------------------------------------
 
 
@@ -180,10 +196,15 @@ def _read_csv(file: IO[bytes], delimiter: str) -> Iterator[Found]:
     delimiter = delimiter or max(",;\t", key=first.count)
     reader = csv.DictReader(text, delimiter=delimiter, strict=True)
     try:
+        names = list(reader.fieldnames or [])
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise SourceUnreadable(f"The header names the column {repeated!r} twice.",
+                                   hint="Give each column a name of its own.")
         for place, row in enumerate(reader, 1):
             if None in row or None in row.values():
                 yield Found(place, None, Problem("", "columns_differ", "The record has another number of values than "
-                                                 f"the header, which names {len(reader.fieldnames or [])} columns."))
+                                                 f"the header, which names {len(names)} columns."))
             else:
                 yield Found(place, row)
     except csv.Error as error:

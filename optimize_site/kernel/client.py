@@ -159,7 +159,7 @@ class Client:
 
 
 def _stated(query: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in query.items() if value not in (None, "", False)}
+    return {key: value for key, value in query.items() if not (value is None or value is False or value == "")}
 
 
 def _read(file: IO[bytes]) -> Iterator[bytes]:

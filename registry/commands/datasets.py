@@ -11,6 +11,7 @@ from datasets.importers.convert import KINDS
 from datasets.importers.verbs import AUTO, MAP, imported
 from datasets.validating import check_file
 from optimize_site.kernel.commands import NounCommand, arg, verb
+from optimize_site.kernel.errors import InvalidInput
 from registry.commands.shown import ARCHIVED, LIMIT, OFFSET, address_of_version, kin, marked, read_lineage
 from registry.references import parse_artifact
 
@@ -61,6 +62,8 @@ class DatasetVerbs(NounCommand):
         Stopped, it goes on where it was when it is run again within seven days.
         """
         parse_artifact(reference)
+        if map and not kind:
+            raise InvalidInput("--map requires --import.", code="usage", hint="Pass --import, or leave --map out.")
         shard_bytes = parse_size(shard_size) if shard_size else None
         with imported(self, file, kind, map) if kind else sending.on_disk(file) as path:
             if no_upload:

@@ -281,7 +281,13 @@ def test_a_file_of_another_tool_is_registered_as_the_rows_it_gives(tmp_path, cap
     assert (made["isNew"], made["exampleCount"]) == (True, 1)
     assert not register_dataset("triage/csv", [rows], actor=LOCAL).is_new
     assert Registry().run([*map(str, argv[:5]), "--import", "sharegpt"]) == 3
-    assert Registry().run([*map(str, argv[:5]), "--map", "user=q"]) == 3
+    assert Registry().run([*map(str, argv[:5])]) == 3
+
+
+def test_a_mapping_without_an_import_is_refused(tmp_path, capsys):
+    rows = kept(tmp_path, lines({"messages": [ASKED, BETTER]}), "rows.jsonl")
+    assert Registry().run(["datasets", "register", "triage/x", "-f", str(rows), "--map", "user=q"]) == 2
+    assert "--map requires --import" in capsys.readouterr().err and not ExampleSet.objects.exists()
 
 
 def test_a_stranger_sees_no_image():

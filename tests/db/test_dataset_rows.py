@@ -243,6 +243,11 @@ def test_a_page_of_rows_is_the_same_from_the_command(capsys):
     assert Command().run(["rows", "triage/train"]) == 0
     shown = capsys.readouterr().out
     assert "also row 2" in shown
+    for nothing in (["--offset", "3"], ["--search", "nobody says this"]):
+        assert Command().run(["rows", "triage/train", *nothing]) == 0
+        assert "the dataset has 3 rows" in capsys.readouterr().err
+    assert Command().run(["rows", "triage/train", "--limit", "0"]) == 2
+    assert "limit is 0" in capsys.readouterr().err
     assert Command().run(["rows", "triage/train", "--raw", "1"]) == 0
     assert json.loads(capsys.readouterr().out)["messages"][0]["content"] == "b"
 

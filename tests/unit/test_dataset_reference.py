@@ -24,3 +24,11 @@ def codes_in(module):
     | {kind.code for kind in vars(errors).values() if hasattr(kind, "code") and kind.__module__ == errors.__name__}))
 def test_the_page_names_the_code(code):
     assert f"`{code}`" in PAGE
+
+
+def test_every_code_that_the_page_names_as_a_refusal_is_one():
+    others = re.findall(r"Other refusals:(.*?)\n\n", PAGE, re.DOTALL)
+    named = {code for text in others for code in re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text)}
+    source = "".join(path.read_text() for app in ("datasets", "registry", "optimize_site/kernel")
+                     for path in (ROOT / app).rglob("*.py"))
+    assert named and [code for code in sorted(named) if f'"{code}"' not in source] == []

@@ -151,7 +151,10 @@ def test_json_is_read_however_it_is_laid_out(tmp_path, monkeypatch, text, chunk)
 
 
 @pytest.mark.parametrize(("text", "reason"), [
-    ('[{"a": 1}, {"b" 2}]', "no JSON"), ("[", "no record"), ("", "no record")])
+    ('[{"a": 1}, {"b" 2}]', "no JSON"), ("[", "cut short"), ("", "no record"), ("[]", "no record"),
+    (json.dumps(ALPACA)[:-1], "cut short"), (json.dumps(ALPACA)[:-1] + ", ", "cut short"),
+    (json.dumps(ALPACA) + "\n" + json.dumps(ALPACA), "goes on after its array"),
+    (json.dumps(ALPACA) + " x", "goes on after its array"), ("{}]", "no JSON")])
 def test_json_that_breaks_off_is_refused(tmp_path, text, reason):
     with pytest.raises(SourceUnreadable, match=reason):
         imported(tmp_path, text, "records.json")
@@ -235,6 +238,21 @@ def test_a_dataset_folder_is_read_split_by_split(tmp_path):
 
 
 # The command
+
+
+def test_a_table_that_names_a_column_twice_is_refused(tmp_path):
+    with pytest.raises(SourceUnreadable, match="'assistant' twice"):
+        imported(tmp_path, "user,assistant,assistant\na,b,c\n", "a.csv")
+
+
+@pytest.mark.parametrize(("text", "code"), [
+    ('[{"user": "\\ud800", "assistant": "b"}]', "lone_surrogate"), ('[{"user": NaN}]', "not_a_number"),
+    ('{"user": "a", "user": "b"}\n', "duplicate_key"), ("5", "not_an_object")])
+def test_records_of_which_none_can_be_read_say_why(tmp_path, text, code):
+    with pytest.raises(ImportRefused, match="None of the first 1 records") as refused:
+        imported(tmp_path, text, "records.jsonl")
+    (problem,) = refused.value.problems
+    assert (problem.path.partition(":")[0], problem.code) == ("record 1", code)
 
 
 def test_the_command_writes_the_rows_and_reports(tmp_path, capsys):
