@@ -1,16 +1,19 @@
 """Chat rows: the examiner of a stretch of them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from datasets.findings import Findings
 from datasets.formats import FormatFacts
 from datasets.formats.plain_chat import PlainChat
-from datasets.rows import FORMAT, Row, RowRefused, images_of, read_row
+from datasets.rows import FORMAT, Row, RowRefused, images_of, problem, read_row
 from datasets.statistics import Statistics
 from optimize_site.kernel.errors import Problem
 
 MAX_IMAGES = 1_000_000
+FILE_OF_ROWS = re.compile(r"examples(-\d+)?\.jsonl")
+"""What a version calls its own files; an image of that path would stand in its listing beside one."""
 
 
 class ChatExaminer:
@@ -39,6 +42,8 @@ class ChatExaminer:
 
     def _name_images(self, row: Row, line: int) -> list[Problem]:
         for place, path in images_of(row):
+            if FILE_OF_ROWS.fullmatch(path):
+                return [problem(f"{place}.path", "image_path_invalid", f'The path "{path}" is that of a file of rows.')]
             self.image_lines[path] = min(line, self.image_lines.get(path, line))
             if len(self.image_lines) > MAX_IMAGES:
                 return [Problem(place, "too_many_images", f"The rows name more than {MAX_IMAGES:,} images.",

@@ -229,6 +229,16 @@ def test_an_image_that_was_not_sent_is_named_by_the_first_line_that_shows_it():
     assert not ExampleSet.objects.exists()
 
 
+@pytest.mark.parametrize("path", ["examples.jsonl", "examples-00000.jsonl"])
+def test_no_image_has_the_name_of_a_file_of_rows(path):
+    red = put_image([png()], actor=LOCAL)[0].pk
+    list_, _ = put_manifest([lines({"path": path, "sha256": red})], actor=LOCAL)
+    with pytest.raises(DatasetInvalid) as refused:
+        register_dataset("pages/train", [lines(pictured(path))], actor=LOCAL, images=list_)
+    assert [(found.path, found.code) for found in refused.value.problems] == [
+        ("line 1: messages[0].content[0].path", "image_path_invalid")]
+
+
 @pytest.mark.parametrize("line", [b'{"path": "../a.png", "sha256": "0"}', b'{"path": "a.png"}', b"[1]", b"{",
                                   lines({"path": "a.png", "sha256": "0" * 64}),
                                   lines(*({"path": "a.png", "sha256": digit * 64} for digit in "01"))])
