@@ -68,6 +68,7 @@ def _form(request: HtmxRequest) -> dict[str, Any]:
     source = _source(values["source"])
     branches = branches_of(source.run).filter(source_snapshot=source) if source else []
     return {"values": values, "source": source, "submission_id": new_id()[:32],
+            "body": {"source": source.pk if source else "SNAPSHOT", "allBranches": source.run_id if source else "RUN"},
             "title": title_of(source.run.config_name, source.run.description, source.run_id) if source else "",
             "branches": [{"run": run, "title": title_of(run.config_name, run.description, run.pk)} for run in branches],
             "datasets": [artifact.reference for artifact in list_datasets()[:500]]}

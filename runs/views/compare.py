@@ -29,7 +29,7 @@ def page(request: HtmxRequest) -> HttpResponse:
     """The runs that the address names; without any, the form to name them."""
     (runs, error), terms = _runs(request), _terms(request)
     context: dict[str, Any] = {"runs": runs, "terms": terms, "error": error, "names": [run.pk for run in runs],
-                               "query": request.GET.urlencode()}
+                               "asked": request.GET.urlencode()}
     if runs and error is None:
         context |= _compared(runs, terms)
     if request.htmx:

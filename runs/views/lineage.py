@@ -31,7 +31,8 @@ def changes_of(run: Run) -> str:
 
 def _picture(picture: Picture) -> dict[str, Any]:
     nodes = [{"node": node, "phase": state_word(node.run["phase"]).text, "title_y": node.y + 19,
-              "phase_y": node.y + 36, "progress_y": node.y + 53, "text_x": node.x + 10} for node in picture.nodes]
+              "phase_y": node.y + 36, "progress_y": node.y + 53, "text_x": node.x + 10, "from_x": node.x - 6,
+              "from_y": node.y + HEIGHT // 2 - 5} for node in picture.nodes]
     return {"picture": picture, "nodes": nodes, "box_width": WIDTH, "box_height": HEIGHT}
 
 

@@ -140,7 +140,7 @@ def test_the_snapshots_tab_shows_what_each_save_holds_who_holds_it_and_what_all_
     Snapshot.objects.filter(pk=first.pk).update(swept=["trainingState"])
     text = shown(operator, running, "snapshots")
     assert "pinned <span class=\"soft\">weights" in text and "Unpin" in text
-    assert "training state</td>" in text and f"snapshot={last.pk}" in text
+    assert "training state</div></td>" in text and f"snapshot={last.pk}" in text
     assert re.search(r"\d+ B on the disk", text)
     send(operator, "runs:unpin", first.pk)
     first.refresh_from_db()
@@ -216,7 +216,7 @@ def test_a_sweep_is_shown_point_by_point_before_and_after_it_starts(operator, do
         Run.objects.filter(pk=child.pk).update(summary={"lastLoss": loss})
     text = shown(operator, done, "branches")
     assert "Sweep of 2 from update" in text and "<th class=\"num\">learningRate</th>" in text
-    assert text.count("lowest</span>") == 1 and "<b>0.3000</b>" in text
+    assert text.count("lowest</b>") == 1 and "<b>0.3000 lowest</b>" in text
     refused = send(operator, "runs:sweep-check", done.pk, **(values | {"grid": "axes: []"}))
     assert "The grid has no axes." in text_of(refused)
 
