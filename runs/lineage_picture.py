@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-WIDTH, HEIGHT, BETWEEN_COLUMNS, BETWEEN_ROWS, MARGIN = 208, 64, 84, 14, 4
+WIDTH, HEIGHT, BETWEEN_COLUMNS, BETWEEN_ROWS, MARGIN = 208, 64, 100, 14, 4
 MOST_NODES = 200
 TITLE_CHARACTERS = 26
 
@@ -67,5 +67,6 @@ def _place(picture: Picture, run: Mapping[str, Any], column: int, row: int, here
 
 
 def _line(x: int, y: int, to_y: int) -> str:
-    half = BETWEEN_COLUMNS // 2
-    return f"M{x} {y} C{x + half} {y} {x + half} {to_y} {x + BETWEEN_COLUMNS} {to_y}"
+    """A bend and then a straight stretch, over which the branch's source step has room."""
+    bend = BETWEEN_COLUMNS * 2 // 5
+    return f"M{x} {y} C{x + bend // 2} {y} {x + bend // 2} {to_y} {x + bend} {to_y} H{x + BETWEEN_COLUMNS}"

@@ -40,9 +40,13 @@ def shown(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _holders(snapshot: Snapshot) -> list[dict[str, str]]:
-    return [holder | {"kind": WORDS[holder["kind"]],
-                      "url": reverse("runs:detail", args=[holder["holderId"]]) if holder["holder"] == "run" else ""}
-            for holder in holders_of(snapshot)]
+    """Who holds a save, each once with the kinds that it holds."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for held in holders_of(snapshot):
+        kinds.setdefault((held["holder"], held["holderId"]), []).append(WORDS[held["kind"]])
+    return [{"holder": holder, "holderId": pk, "kinds": ", ".join(sorted(held, reverse=True)),
+             "url": reverse("runs:detail", args=[pk]) if holder == "run" else ""}
+            for (holder, pk), held in kinds.items()]
 
 
 @require_GET

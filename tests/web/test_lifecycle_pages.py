@@ -124,6 +124,13 @@ def test_the_buttons_follow_the_phase_while_the_page_stays_open(operator, runnin
     assert b'id="actions" hx-swap-oob="true"' in operator.get(address, {"seen": key}, headers=part).content
 
 
+def test_a_run_that_pauses_by_its_plan_says_where(viewer, running):
+    Run.objects.filter(pk=running.pk).update(pause_at_step=20)
+    assert "It saves and pauses at update 20, as its descriptor says." in shown(viewer, running)
+    Run.objects.filter(pk=running.pk).update(pause_at_step=10)
+    assert "It saves and pauses at" not in shown(viewer, running)
+
+
 @pytest.mark.requirement("R282")
 def test_saves_that_wait_and_that_were_skipped_are_counted(viewer, running):
     Run.objects.filter(pk=running.pk).update(saves_waiting=2, saves_skipped=3)
