@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 
-from datasets.lines import read_lines
+from datasets.lines import lines_of, read_batches
 
 LF = b"\n"
 
@@ -32,10 +32,11 @@ class Identity:
 
     def add(self, pieces: Iterable[bytes | memoryview]) -> None:
         """Bytes of whole lines, of which some are no rows as they stand. The first bytes are a file's beginning."""
-        for line in read_lines(self._passing(pieces)):
-            if not line.is_blank:
-                self._rows.update(LF + line.data if self._has_rows else line.data)
-                self._has_rows = self._owes_lf = True
+        for batch in read_batches(self._passing(pieces)):
+            for line in () if batch.is_blank else lines_of(batch):
+                if not line.is_blank:
+                    self._rows.update(LF + line.data if self._has_rows else line.data)
+                    self._has_rows = self._owes_lf = True
 
     def next_file(self) -> None:
         """The rows that follow are those of another file."""

@@ -23,6 +23,8 @@ from optimize_site.kernel.errors import Problem
 STRETCH_BYTES = 4 * MEBIBYTE
 HEAD_BYTES = 4
 CHUNK = MEBIBYTE
+MOST_BAD_LINES = 1_000_000
+"""With so many the rest of a file is not looked at: saying what is wrong with a line takes longer than reading it."""
 
 # What a file may be instead of text, by its first bytes; and what to do about it.
 OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
@@ -117,6 +119,8 @@ class Examination:
         region, found = self._pending.popleft()
         stretch = found.result()
         self._whole.merge(stretch)
+        if self._whole.bad.number >= MOST_BAD_LINES:
+            raise bad_lines(self._whole, is_whole=False)
         if not stretch.bad.number:
             self._hashed.append(self._hashing.submit(self._hash, region, stretch.is_exact))
 
@@ -176,11 +180,12 @@ def refuse_bad(stretch: Stretch, *, name: str = "") -> None:
         raise file_refused("empty_file", what, "A dataset has at least one line.")
 
 
-def bad_lines(stretch: Stretch, name: str = "") -> DatasetInvalid:
-    """The refusal that names the first bad lines of a file."""
+def bad_lines(stretch: Stretch, name: str = "", *, is_whole: bool = True) -> DatasetInvalid:
+    """The refusal that names the first bad lines of a file, of which not all was looked at unless `is_whole`."""
     bad, more = stretch.bad.number, max(0, stretch.bad.number - MAX_BAD_LINES)
     row = "a preference pair" if stretch.format.startswith("preference") else "a chat row"
-    said = f"{bad} of {stretch.num_rows} lines{f' of {name}' if name else ''} {'is' if bad == 1 else 'are'} not {row}"
+    looked_at = f"{'' if is_whole else 'the first '}{stretch.num_rows} lines"
+    said = f"{bad} of {looked_at}{f' of {name}' if name else ''} {'is' if bad == 1 else 'are'} not {row}"
     said += f"; here are the first {MAX_BAD_LINES}, {more} more follow." if more else "."
     return DatasetInvalid(said, hint="Nothing was registered. Mend the lines and send the file again.",
                           problems=[_placed(line, problem, name) for line, problem in stretch.bad.lines],

@@ -35,6 +35,11 @@ class Batch:
     too_long: frozenset[int] = frozenset()
     has_carriage_return: bool = False
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether no line holds a row; told at once, because a file may hold a great many blank lines."""
+        return not (self.too_long or self.lines[0].strip(BLANK) or b"".join(self.lines).strip(BLANK))
+
 
 class LineBatches:
     """Gives the lines of a stream as they end, those of a chunk together; holds at most MAX_LINE_BYTES of one."""
@@ -106,9 +111,14 @@ def read_batches(chunks: Iterable[bytes]) -> Iterator[Batch]:
 def read_lines(chunks: Iterable[bytes]) -> Iterator[Line]:
     """Every line of a file, one by one."""
     for batch in read_batches(chunks):
-        for place, data in enumerate(batch.lines):
-            number = batch.first + place
-            yield Line(number, bare(data, is_first=number == 1), place in batch.too_long)
+        yield from lines_of(batch)
+
+
+def lines_of(batch: Batch) -> Iterator[Line]:
+    """The lines that ended together, one by one."""
+    for place, data in enumerate(batch.lines):
+        number = batch.first + place
+        yield Line(number, bare(data, is_first=number == 1), place in batch.too_long)
 
 
 def bare(data: bytes, *, is_first: bool) -> bytes:

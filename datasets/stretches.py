@@ -71,6 +71,9 @@ class Stretch:
 
     def take(self, batch: Batch, compared: int) -> None:
         """Look at the lines that ended together."""
+        if batch.is_blank:
+            self._skip(batch)
+            return
         if self.examiner is None and not self._begin(batch, compared):
             return
         examiner = self._examiner()

@@ -1,11 +1,16 @@
 """Looking at files without a box: no test here may reach a database."""
 
+import hashlib
 import json
 
 import pytest
 
+from datasets import ingest
+from datasets.errors import DatasetInvalid
+from datasets.ingest import examine_file
 from datasets.lines import MAX_LINE_BYTES, LineBatches, read_lines
 from datasets.management.commands.datasets import Command
+from datasets.stretches import Region, Stretch, examine_region
 
 
 def rows(number):
@@ -67,3 +72,25 @@ def test_a_file_is_split_without_a_box(tmp_path, capsys):
     assert command("split", tmp_path / "none.jsonl", "--held-out", "1", *out, "--force") == 2
     assert command("split", tmp_path / "all.jsonl", "--held-out", "1", "--out-train", tmp_path / "all.jsonl",
                    "--out-eval", tmp_path / "e") == 2
+
+
+def test_a_great_many_blank_lines_are_counted_at_once(tmp_path, monkeypatch):
+    looked, look = [], Stretch._look
+    monkeypatch.setattr(Stretch, "_look", lambda self, line: looked.append(line) or look(self, line))
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(rows(1).encode() + b" \r\n\n\t\n" * 200_000)
+    found = examine_region(Region(str(path), 0, path.stat().st_size))
+    assert (found.num_blank_lines, found.num_carriage_returns, found.num_rows) == (600_000, 200_000, 1)
+    assert len(looked) < 200_000
+    assert examine_file(path).content_hash == hashlib.sha256(rows(1).strip().encode()).hexdigest()
+
+
+def test_a_file_of_bad_lines_is_not_looked_at_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(ingest, "STRETCH_BYTES", 64)
+    monkeypatch.setattr(ingest, "CHUNK", 64)
+    monkeypatch.setattr(ingest, "MOST_BAD_LINES", 100)
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"x\n" * 10_000)
+    with pytest.raises(DatasetInvalid, match=r"of the first \d+ lines are not a chat row") as refused:
+        examine_file(path)
+    assert 100 <= refused.value.data["badLines"] < 10_000
