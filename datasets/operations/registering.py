@@ -106,6 +106,7 @@ def create_dataset(chunks: Iterable[bytes], *, actor: Actor, name: str = "", len
     actor.require("operator")
     if name:
         part(name, "name", name)
+    check_open(DEFAULT_NAMESPACE)
     contents = take_in(chunks, length=length, images=images)
     return keep_version(f"{DEFAULT_NAMESPACE}/{name or contents.content_hash}", contents, actor=actor, alias=CURRENT)
 

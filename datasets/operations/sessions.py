@@ -11,8 +11,16 @@ from django.db import transaction
 from django.utils import timezone
 
 from datasets.cutting import MAX_SHARDS, shard_path, shown
-from datasets.errors import DatasetInvalid, ShardInvalid, ShardMismatch, UploadClosed, UploadIncomplete
+from datasets.errors import (
+    DatasetInvalid,
+    FormatMismatch,
+    ShardInvalid,
+    ShardMismatch,
+    UploadClosed,
+    UploadIncomplete,
+)
 from datasets.findings import MAX_COMPARED_ROWS
+from datasets.formats.of_lines import ROW_FORMATS
 from datasets.identity import Identity
 from datasets.images import hashed_images, with_images
 from datasets.ingest import Examined, examine_file, facts_of
@@ -56,10 +64,13 @@ def open_upload(announced: Announced, *, actor: Actor) -> tuple[Upload, bool]:
     """Announce a dataset's shards; gives the upload that is open for the same shards under the same name, with False.
 
     Raises ShardInvalid for shards beyond the limits, ShardMismatch for bytes of another length than the box holds,
-    InvalidReference, ReservedAlias, FormatUnknown, NamespaceArchived, MalformedLineage, Forbidden.
+    InvalidReference, ReservedAlias, FormatUnknown, FormatMismatch, NamespaceArchived, MalformedLineage, Forbidden.
     """
     actor.require("operator")
     check_names(announced.reference, announced.alias, announced.format)
+    if announced.format and announced.format not in ROW_FORMATS:
+        raise FormatMismatch(f"Shards hold rows, and {announced.format} is sent as one ZIP.",
+                             hint="Send the archive as the body of a new version.")
     namespace = parse_artifact(announced.reference).namespace
     check_open(namespace)
     resolve_lineage(announced.lineage, namespace)
@@ -81,7 +92,7 @@ def _planned(shards: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
     most = limits()
     if not 1 <= len(shards) <= MAX_SHARDS:
         raise ShardInvalid(f"The upload has {len(shards):,} shards; a dataset has 1 to {MAX_SHARDS:,}.",
-                           hint="Cut the file into larger shards.")
+                           hint="Cut the file into larger shards." if shards else "Announce the file as one shard.")
     problems = list(_shard_problems(shards, int(most["maxBytes" if len(shards) == 1 else "maxShardBytes"])))
     if problems:
         raise ShardInvalid(f"{problems[0].path}: {problems[0].message}", problems=problems[:20])
@@ -96,7 +107,8 @@ def _shard_problems(shards: Sequence[tuple[str, int]], most: int) -> Iterator[Pr
             yield Problem(f"shards[{place}].sha256", "invalid_digest", "This is no SHA-256 in 64 lower-case digits.")
         elif not 1 <= size <= most:
             yield Problem(f"shards[{place}].bytes", "shard_size", f"The shard has {size:,} bytes; it has 1 to {most:,} "
-                          f"({shown(most)}).", "Cut the file into smaller shards.")
+                          f"({shown(most)}).", "Cut the file into smaller shards." if size > most else
+                          "A shard holds at least one row.")
         elif held.get(sha256, size) != size:
             yield Problem(f"shards[{place}].bytes", "shard_mismatch", f"The bytes with this hash are {held[sha256]:,}, "
                           f"not {size:,}.")

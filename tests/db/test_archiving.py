@@ -7,7 +7,7 @@ import pytest
 from django.db import connection, transaction
 from django.test import Client
 
-from datasets.operations import register_dataset
+from datasets.operations import create_dataset, register_dataset
 from endpoints.operations.trials import start_trial
 from evaluations.management.commands.evaluations import Command as Evaluations
 from evaluations.operations.evaluations import Request, retry_evaluation, start_evaluation
@@ -21,7 +21,7 @@ from registry.management.commands.registry import Command as Registry
 from registry.management.commands.workloads import Command as Workloads
 from registry.models import BaseModel, Workload
 from registry.operations.artifacts import annotate_version, set_alias
-from registry.operations.bundles import register_bundle
+from registry.operations.bundles import push_bundle, register_bundle
 from registry.operations.namespaces import archive_namespace, unarchive_namespace
 from registry.operations.workloads import archive_workload, set_reference, unarchive_workload
 from registry.queries import resolve_version
@@ -171,6 +171,13 @@ def test_nothing_is_read_that_is_for_an_archived_namespace(client, held):
         register_dataset("triage/train", never(), actor=LOCAL)
     with pytest.raises(NamespaceArchived):
         register_bundle("triage/scoring", never(), actor=LOCAL)
+    create_dataset([make.chat_rows(2)], actor=LOCAL, name="train")
+    archive_namespace(queries.get_namespace("default"), actor=LOCAL)
+    for name in ("", "train", "other"):
+        with pytest.raises(NamespaceArchived):
+            create_dataset(never(), actor=LOCAL, name=name)
+        with pytest.raises(NamespaceArchived):
+            push_bundle(name, never(), actor=LOCAL)
 
 
 def test_a_run_whose_namespace_was_archived_meanwhile_registers_once_it_is_back():

@@ -361,6 +361,8 @@ def test_shards_beyond_the_limits_are_refused(shards, code):
     with pytest.raises(ShardInvalid) as info:
         operations.open_upload(Announced("support/train", shards), actor=OPERATOR)
     assert code in [info.value.code, *(problem.code for problem in info.value.problems)]
+    assert "larger" not in info.value.hint or shards
+    assert all("smaller" not in found.hint for found in info.value.problems if " 0 bytes" in found.message)
 
 
 def test_what_registration_would_refuse_is_refused_before_anything_is_sent():
@@ -368,7 +370,7 @@ def test_what_registration_would_refuse_is_refused_before_anything_is_sent():
         operations.open_upload(announced(row(1)), actor=Actor("vera", "viewer"))
     with pytest.raises(MalformedLineage):
         operations.open_upload(announced(row(1), lineage={"parents": 3}), actor=OPERATOR)
-    for stated in ({"alias": "latest"}, {"format": "csv"}):
+    for stated in ({"alias": "latest"}, {"format": "csv"}, {"format": "prepared-tokens-v1"}):
         with pytest.raises(OperationError):
             operations.open_upload(announced(row(1), **stated), actor=OPERATOR)
     assert not Upload.objects.exists()
