@@ -6,6 +6,8 @@ import tiny
 from optimize_child.failures import JobFailure
 from optimize_child.job import Job
 from optimize_child.masks import Policy
+from optimize_child.refusals import NAMED_ROWS
+from optimize_child.row_fit import LongRows
 from optimize_child.run_rows import read_run_rows, sequences_of
 from optimize_child.run_settings import data_fit
 from optimize_child.template import ChatTemplate
@@ -254,3 +256,18 @@ def test_llama_trains_such_rows_whole_and_other_models_train_them_always(read_ru
     assert len(training) == 2
     (training, _), _ = read_run([OFFERING, LONG], **{**LLAMA, "base_model.rules": []})
     assert len(training) == 2
+
+
+@pytest.mark.parametrize("truncation", ["error", "oldest"])
+def test_of_a_great_many_long_rows_only_those_that_are_named_are_held(truncation):
+    long = LongRows(8, truncation)
+    lengths = [100 + (row * 7919) % 1000 for row in range(3000)]
+    for row, tokens in enumerate(lengths):
+        long.add(tokens, f"line {row + 1}")
+    held = [value for value in vars(long).values() if isinstance(value, list)]
+    assert len(long) == 3000 and sum(map(len, held)) == NAMED_ROWS
+    with pytest.raises(JobFailure) as refused:
+        long.refuse()
+    expected = sorted(range(3000), key=lambda row: (-lengths[row], row))[:NAMED_ROWS]
+    assert [row["line"] for row in refused.value.evidence["rows"]] == [f"line {row + 1}" for row in expected]
+    assert "2980 more" in refused.value.reason and refused.value.evidence["count"] == 3000

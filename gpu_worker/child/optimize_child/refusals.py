@@ -23,18 +23,17 @@ def refuse_rows(bad: list[tuple[str, str]], what: str, hint: str, *, total: int 
     )
 
 
-def refuse_long_rows(long: list[tuple[int, str]], what: str, hint: str) -> None:
-    """Raise JobFailure `row_too_long` for rows given as (tokens, place), the longest of them named first."""
-    if not long:
+def refuse_long_rows(longest: list[tuple[int, str]], count: int, what: str, hint: str) -> None:
+    """Raise JobFailure `row_too_long` for `count` rows, of which the longest are given as (tokens, place)."""
+    if not count:
         return
-    longest = sorted(long, key=lambda item: -item[0])
-    named = ", ".join(f"{place} ({tokens} tokens)" for tokens, place in longest[:NAMED_ROWS])
+    named = ", ".join(f"{place} ({tokens} tokens)" for tokens, place in longest)
     raise JobFailure(
         "row_too_long",
-        f"{count_rows(len(longest))} {what}: {named}{and_more(len(longest))}",
+        f"{count_rows(count)} {what}: {named}{and_more(count)}",
         hint=hint,
-        rows=[{"line": place, "tokens": tokens} for tokens, place in longest[:NAMED_ROWS]],
-        count=len(longest),
+        rows=[{"line": place, "tokens": tokens} for tokens, place in longest],
+        count=count,
     )
 
 

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import heapq
+
 from optimize_child.failures import JobFailure
-from optimize_child.refusals import count_rows, refuse_long_rows
+from optimize_child.refusals import NAMED_ROWS, count_rows, refuse_long_rows
 
 
 class LongRows:
-    """Rows that stay longer than maxSeqLength: refused with their lengths, or left out and counted."""
+    """Rows that stay longer than maxSeqLength: refused with their lengths, or left out and counted. Holds only those
+    that a refusal names: a large dataset may have millions."""
 
     def __init__(self, limit: int, truncation: str) -> None:
         self.limit = limit
         self.truncation = truncation
-        self._found: list[tuple[int, str]] = []
+        self._count = 0
+        self._longest: list[tuple[int, int, str]] = []
 
     def __len__(self) -> int:
-        return len(self._found)
+        return self._count
 
     def add(self, tokens: int, place: str) -> None:
         """A row of so many tokens: whole, or for the trimming values the shortest it gets."""
-        self._found.append((tokens, place))
+        self._count += 1
+        found = (tokens, -self._count, place)
+        if self._count <= NAMED_ROWS:
+            heapq.heappush(self._longest, found)
+        else:
+            heapq.heappushpop(self._longest, found)
 
     def refuse(self) -> None:
         """Raise JobFailure `row_too_long`, unless such rows are left out."""
+        longest = [(tokens, place) for tokens, _, place in sorted(self._longest, reverse=True)]
         if self.truncation == "error":
             refuse_long_rows(
-                self._found,
+                longest,
+                self._count,
                 f"longer than maxSeqLength {self.limit}",
                 "Raise config.maxSeqLength, shorten the rows, or set data.truncation to drop to leave them out.",
             )
         elif self.truncation == "oldest":
             refuse_long_rows(
-                self._found,
+                longest,
+                self._count,
                 f"longer than maxSeqLength {self.limit} even with all turns but the last removed",
                 "Raise config.maxSeqLength, shorten the rows, or set data.truncation to oldest_or_drop to leave them "
                 "out.",
