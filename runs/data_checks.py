@@ -13,6 +13,7 @@ TRIMMING = frozenset({"oldest", "oldest_or_drop"})
 NEEDS_ALL = frozenset({"drop", *TRIMMING})
 MASK_HINT = ("Set data.truncation to error, or set loss.explicitLossMaskColumn and provide masks that exclude every "
              "token past maxSeqLength.")
+OF_A_ROW = ("messages", "tools")
 TRUNCATION, COLUMN = "config.data.truncation", "config.loss.explicitLossMaskColumn"
 PREPARE_AGAIN = ("Render the rows again under the run's template, describe them with `./optimize datasets "
                  "describe-prepared`, and register the new version.")
@@ -127,6 +128,9 @@ def check_mask_column(config: Mapping[str, Any], facts: Facts, method: str) -> I
     if method != "sft":
         yield Problem(COLUMN, "does_not_apply", f"loss.explicitLossMaskColumn does not apply to the method {method}.",
                       "Leave it out.")
+    elif column in OF_A_ROW:
+        yield Problem(COLUMN, "not_a_mask", f"loss.explicitLossMaskColumn is {column}, which is a row's own and holds "
+                      "no mask.", "Name the key under which rows hold a mask of 0 and 1, or leave it out.")
     for _, dataset in _datasets(facts):
         if dataset.num_images or dataset.format == PREPARED:
             held = f"{dataset.num_images} images" if dataset.num_images else "prepared token rows with their own masks"

@@ -128,6 +128,12 @@ def test_an_explicit_mask_is_read_from_text_chat_rows():
     assert "with their own masks" in only_problem({"loss": COLUMN}, facts=facts_of({}, PREPARED)).message
 
 
+@pytest.mark.parametrize("key", ["messages", "tools"])
+def test_what_every_row_holds_is_no_mask(key):
+    problem = only_problem({"loss": {"explicitLossMaskColumn": key}})
+    assert (problem.path, problem.code) == ("config.loss.explicitLossMaskColumn", "not_a_mask") and problem.hint
+
+
 def test_rows_with_images_are_not_packed():
     problem = only_problem({"data": {"packing": True}}, facts=facts_of({}, {"num_images": 3}, **vision()))
     assert (problem.path, problem.code) == ("config.data.packing", "packing_needs_text")
