@@ -1,9 +1,11 @@
-"""The main job on a real box: real Postgres, real Celery, real training, with commands alone and with HTTP alone."""
+"""The main job on a real box: real Postgres, real Celery, real training, with a browser, commands and HTTP alone."""
 
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.e2e import clicks
 from tests.e2e.conftest import Box
 from tests.e2e.http import Http
 from tests.e2e.tiny_box import TINY, add_tiny_model, ask, descriptor, make_material
@@ -23,6 +25,21 @@ def box(scratch_home: Path, material: Path):
     it.up()
     yield it
     it.down()
+
+
+@pytest.mark.skipif(not clicks.IS_WANTED, reason="there is no Chromium here")
+@pytest.mark.requirement("R003")
+def test_with_a_browser_alone_a_file_becomes_a_promoted_model(box, material):
+    with clicks.signed_in(box) as page:
+        clicks.choose_base_model(page, box, TINY)
+        for name in ("train", "eval"):
+            clicks.upload(page, box, f"clicks/{name}", material / f"{name}.jsonl")
+        clicks.make_workload(page, box, "clicks")
+        clicks.train(page, "clicks")
+        clicks.evaluate_and_promote(page, box, "clicks")
+        expect(page.get_by_role("main")).to_contain_text("is the champion of clicks")
+    run = ask(box, "runs", "list", "--workload", "clicks")["runs"][0]
+    assert ask(box, "workloads", "refs", "get", "clicks", "champion")["modelId"] == run["modelId"]
 
 
 @pytest.mark.requirement("R007", "R018", "R019", "R021", "R022", "R024", "R174", "R188")
