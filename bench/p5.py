@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 from bench import material
 from bench.measure import Arm, arguments, interleave, judge, load_before
+from tests.engine import tiny
 
 LIMIT = 1.05
 BATCH = 4
@@ -31,11 +29,5 @@ def seconds_an_update(plan: dict, every: int | None) -> float:
     """From the first update's figures to the last one's, so that starting and the final save are left out."""
     attempt = material.attempt_with({**plan, "execution": {**plan["execution"], "saveEvery": every}})
     material.run_job(attempt)
-    times = [event["t"] for event in events_of(attempt, "metrics")]
+    times = [event["t"] for event in tiny.events_of(attempt, "metrics")]
     return (times[-1] - times[0]) / (len(times) - 1)
-
-
-def events_of(attempt: Path, kind: str) -> list[dict]:
-    """The events of one type of an attempt."""
-    lines = (attempt / "events.jsonl").read_bytes().splitlines()
-    return [event for event in map(json.loads, lines) if event["type"] == kind]

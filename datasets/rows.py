@@ -349,8 +349,3 @@ def images_of(row: Row) -> Iterator[tuple[str, str]]:
         for number, part in enumerate(content if isinstance(content, list) else []):
             if part["type"] == "image":
                 yield f"messages[{index}].content[{number}]", part["path"]
-
-
-def image_places(row: Row) -> Iterator[str]:
-    """Where each image part of a good row stands."""
-    return (place for place, _ in images_of(row))

@@ -1,8 +1,6 @@
 """What evaluations and promotions refuse, by code."""
 
-from collections.abc import Sequence
-
-from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, Problem, Refused
+from optimize_site.kernel.errors import Conflict, DescriptorRefused, InvalidInput, NotFound, Refused
 
 
 class WorkloadRequired(Refused):
@@ -29,17 +27,8 @@ class SubmissionConflict(Conflict):
     code = "submission_conflict"
 
 
-class PipelineRefused(Refused):
-    """The pipeline cannot run as it stands; `problems` holds everything that is wrong with it."""
-
-    code = "pipeline_refused"
-
-    @classmethod
-    def because(cls, problems: Sequence[Problem]) -> "PipelineRefused":
-        """One sentence for one problem, else how many there are."""
-        if len(problems) == 1:
-            return cls(problems[0].message, hint=problems[0].hint, problems=problems)
-        return cls(f"The pipeline is refused: its descriptor has {len(problems)} problems.", problems=problems)
+class PipelineRefused(DescriptorRefused):
+    code, noun = "pipeline_refused", "pipeline"
 
 
 class ComparisonRefused(Refused):

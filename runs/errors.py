@@ -1,21 +1,10 @@
 """What can go wrong with runs."""
 
-from collections.abc import Sequence
-
-from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, Problem, Refused
+from optimize_site.kernel.errors import Conflict, DescriptorRefused, InvalidInput, NotFound, Refused
 
 
-class RunRefused(Refused):
-    """The descriptor cannot run as it stands; `problems` holds everything that is wrong with it."""
-
-    code = "run_refused"
-
-    @classmethod
-    def because(cls, problems: Sequence[Problem]) -> "RunRefused":
-        """One sentence for one problem, else how many there are."""
-        if len(problems) == 1:
-            return cls(problems[0].message, hint=problems[0].hint, problems=problems)
-        return cls(f"The run is refused: its descriptor has {len(problems)} problems.", problems=problems)
+class RunRefused(DescriptorRefused):
+    code, noun = "run_refused", "run"
 
 
 class SubmissionConflict(Conflict):

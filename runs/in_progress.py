@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from optimize_site.kernel.in_progress import InProgress
 from registry.models import Workload
 from runs.models import Candidate
-from runs.operations.candidates import REGISTERING
 from runs.queries import KIND, open_runs
 
 
@@ -17,5 +16,5 @@ def runs_in_progress(workload: Workload) -> Iterator[InProgress]:
 
 def candidates_in_progress(workload: Workload) -> Iterator[InProgress]:
     """Snapshots of which a model is being made."""
-    for candidate in Candidate.objects.filter(phase=REGISTERING, snapshot__run__workload=workload):
+    for candidate in Candidate.objects.filter(phase=Candidate.REGISTERING, snapshot__run__workload=workload):
         yield InProgress("candidate", candidate.pk, candidate.phase, "It is copied in a moment; wait for it.")

@@ -154,6 +154,8 @@ class SnapshotHold(models.Model):
 class Candidate(models.Model):
     """The registration of a snapshot's weights as a model; its ID is the model's, derived from the snapshot."""
 
+    REGISTERING, REGISTERED, FAILED = "REGISTERING", "REGISTERED", "FAILED"
+
     id = models.CharField(max_length=64, primary_key=True)
     snapshot = models.OneToOneField(Snapshot, on_delete=models.PROTECT, related_name="candidate")
     phase = models.CharField(max_length=16, db_index=True)

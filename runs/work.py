@@ -80,7 +80,7 @@ class RunWork:
                   failure_evidence={})
         elif ending.outcome == "failed":
             _settle_failure(row, attempt)
-        elif is_pausing(row) or (ending.outcome == "stopped" and _paused_by_plan(row)):
+        elif is_pausing(row) or (ending.outcome == "stopped" and _paused_by_plan(row, attempt)):
             _rest(row, ending)
         elif ending.outcome == "stopped":
             _requeue(row, reason="The job was stopped and waits for a device again.", through_pausing=True)
@@ -323,8 +323,10 @@ def _exit_words(ending: Ending) -> str:
     return f"status {ending.exit['code']}" if ending.exit.get("code") is not None else "no exit record"
 
 
-def _paused_by_plan(row: Run) -> bool:
-    return row.pause_at_step is not None and row.saved_step == row.pause_at_step
+def _paused_by_plan(row: Run, attempt: Attempt) -> bool:
+    """Whether the attempt stopped at the update its plan pauses at; one that went on from there has passed it."""
+    at = row.pause_at_step
+    return at is not None and row.saved_step == at and (attempt.resumed_step or 0) < at
 
 
 def _rest(row: Run, ending: Ending) -> None:

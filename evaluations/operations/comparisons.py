@@ -4,26 +4,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from evaluations import comparison_phases as phases
 from evaluations.errors import ComparisonRefused, SubmissionConflict
 from evaluations.models import Comparison, Target
-from evaluations.operations.evaluations import Request, check_request, start_evaluation
+from evaluations.operations.evaluations import Request, check_request, dataset_of, start_evaluation
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import OperationError
+from optimize_site.kernel.graders import DEFAULT
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
 from optimize_site.kernel.phases import move
-from registry.models import Version, Workload
 from registry.operations.workloads import check_takes_work
-from registry.queries import resolve_version
-from runs.models import Run, Snapshot
+from runs.models import Candidate, Run, Snapshot
 from runs.operations import get_candidate, register_candidate
+from runs.operations.sweeping import MOST_BRANCHES
 from runs.queries import get_run, get_snapshot
 
-MOST_BRANCHES = 50
 SOURCE, CANDIDATE, BRANCH = "source", "candidate", "branch"
 
 
@@ -54,7 +53,6 @@ class Submission:
     is_new: bool
 
 
-@transaction.atomic
 def create_comparison(wish: Wish, *, actor: Actor) -> Submission:
     """Start a comparison. Raises ComparisonRefused, SubmissionConflict, NotFound, and what an evaluation refuses."""
     actor.require("operator")
@@ -62,13 +60,25 @@ def create_comparison(wish: Wish, *, actor: Actor) -> Submission:
     earlier = _earlier(wish, source)
     if earlier is not None:
         return Submission(earlier, is_new=False)
+    try:
+        return Submission(_create(wish, source, actor), is_new=True)
+    except IntegrityError:
+        # Another request with this submission came between the look and the insert: its comparison is the answer.
+        earlier = _earlier(wish, source)
+        if earlier is None:
+            raise
+        return Submission(earlier, is_new=False)
+
+
+@transaction.atomic
+def _create(wish: Wish, source: Snapshot, actor: Actor) -> Comparison:
     workload = source.run.workload
-    check_request(Request("", dataset=wish.dataset, grader=wish.grader, workload=workload.name))
+    asked = Request("", dataset=wish.dataset, grader=wish.grader, workload=workload.name)
+    check_request(asked)
     fan, targets = _targets(wish, source)
     row = Comparison.objects.create(
-        id=_identity(wish, source), workload=workload, source=source, dataset=_dataset(wish, workload),
-        phase=phases.PREPARING,
-        grader=wish.grader or source.run.grader or workload.grader or "json-label-match",
+        id=_identity(wish, source), workload=workload, source=source, dataset=dataset_of(asked, workload),
+        phase=phases.PREPARING, grader=wish.grader or source.run.grader or workload.grader or DEFAULT,
         max_new_tokens=wish.max_new_tokens, fan=fan, submission_id=wish.submission_id, submission_digest=wish.digest,
         created_by=actor.name)
     Target.objects.bulk_create([Target(comparison=row, position=number, kind=kind, run=run)
@@ -77,14 +87,7 @@ def create_comparison(wish: Wish, *, actor: Actor) -> Submission:
     register_candidate(source, actor=actor)
     events.record("comparison", row.pk, "comparison.created", actor=actor, data={"source": source.pk})
     doorbell.ring_control()
-    return Submission(row, is_new=True)
-
-
-def _dataset(wish: Wish, workload: Workload) -> Version:
-    """The dataset that was named, else the workload's. That there is one was checked."""
-    if wish.dataset or workload.evaluation_dataset is None:
-        return resolve_version("dataset", wish.dataset, namespace=workload.namespace_id)
-    return workload.evaluation_dataset
+    return row
 
 
 def _targets(wish: Wish, source: Snapshot) -> tuple[int | None, list[tuple[str, Run]]]:
@@ -154,7 +157,7 @@ def _advance(row: Comparison) -> None:
 def _prepare(row: Comparison) -> bool:
     """Whether every target has its model, or will have none."""
     candidate = get_candidate(row.source)
-    if candidate.phase == "REGISTERING":
+    if candidate.phase == Candidate.REGISTERING:
         return False
     for target in row.targets.select_related("run__model"):
         made = candidate.version if target.kind == SOURCE else target.run.model

@@ -92,7 +92,7 @@ def start_evaluation(request: Request, *, actor: Actor) -> Submission:
         return Submission(earlier, is_new=False)
     refuse_archived_workload(workload)
     usable_base_of(subject)
-    dataset, grader = _dataset(request, workload), _grader(request, subject, workload)
+    dataset, grader = dataset_of(request, workload), _grader(request, subject, workload)
     return _create(request, actor, subject=subject, workload=workload, dataset=dataset, grader=grader)
 
 
@@ -130,7 +130,7 @@ def check_request(request: Request) -> None:
         subject = named_subject(request.model, stated.namespace_id)
         _workload(subject, stated)
         usable_base_of(subject)
-    check_scorable(_dataset(request, stated))
+    check_scorable(dataset_of(request, stated))
     if request.grader:
         available_grader(request.grader)
 
@@ -164,7 +164,8 @@ def _workload(subject: Subject, stated: Workload | None) -> Workload:
     return chosen
 
 
-def _dataset(request: Request, workload: Workload) -> Version:
+def dataset_of(request: Request, workload: Workload) -> Version:
+    """The dataset that was named, else the workload's. Raises UnknownVersion, DatasetRequired."""
     if request.dataset:
         return resolve_version("dataset", request.dataset, namespace=workload.namespace_id)
     if workload.evaluation_dataset is None:

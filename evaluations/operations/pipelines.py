@@ -8,13 +8,13 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from evaluations.errors import NothingToResume, PipelineRefused, SubmissionConflict
-from evaluations.models import Evaluation, Pipeline, Stage
+from evaluations.models import Pipeline, Stage
 from evaluations.operations.evaluations import Request, cancel_evaluation, check_request, start_evaluation
 from evaluations.pipeline_descriptor import TRAIN, PipelineWish, StageWish, parse_pipeline, references_of
 from evaluations.pipeline_phases import CANCELLED, COMPLETED, FAILED, PIPELINE, RUNNING
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
-from optimize_site.kernel.errors import OperationError, PhaseConflict, Problem
+from optimize_site.kernel.errors import Conflict, OperationError, PhaseConflict, Problem
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
 from optimize_site.kernel.phases import move
@@ -253,9 +253,11 @@ def _end(pipeline: Pipeline, stage: Stage) -> None:
     cancelled = pipeline.cancel_requested_at is not None
     reason = f"The stage {stage.name} {'was cancelled' if stage.state == Stage.State.CANCELLED else 'failed'}: " \
              f"{stage.reason}"
-    gate = "gate_not_met" if "below its gate" in stage.reason else "stage_failed"
+    # An evaluation that completed and a stage that did not: only its gate lies between them.
+    is_gated = stage.evaluation is not None and stage.evaluation.phase == COMPLETED
+    code = "gate_not_met" if is_gated else "stage_failed"
     move(pipeline, CANCELLED if cancelled else FAILED, phases=PIPELINE, actor=SYSTEM, reason=reason,
-         failure_code="" if cancelled else gate, failure_reason="" if cancelled else reason)
+         failure_code="" if cancelled else code, failure_reason="" if cancelled else reason)
 
 
 def cancel_pipeline(pipeline: Pipeline, *, actor: Actor) -> Pipeline:
@@ -287,7 +289,7 @@ def _cancel_stage(stage: Stage, actor: Actor) -> None:
             cancel_run(stage.run, actor=actor)
         elif stage.evaluation is not None:
             cancel_evaluation(stage.evaluation, actor=actor)
-    except OperationError:
+    except Conflict:
         return
 
 
@@ -335,10 +337,3 @@ def _request(stage: StageWish, workload: Workload, model: str, *, submission: st
     stated = {name: kind(stage.fields[name]) for name, kind in fields.items() if stage.fields.get(name)}
     return Request(model, workload=workload.name, submission_id=submission,
                    max_new_tokens=int(stage.fields.get("maxCompletionTokens") or 0), **stated)
-
-
-def pipelines_cost(pipeline: Pipeline) -> float:
-    """Device seconds of all its stages so far."""
-    runs = Run.objects.filter(pipeline_id=pipeline.pk).values_list("device_seconds", flat=True)
-    rows = Evaluation.objects.filter(pk__in=pipeline.stages.exclude(evaluation=None).values("evaluation"))
-    return float(sum(runs) + sum(rows.values_list("device_seconds", flat=True)))

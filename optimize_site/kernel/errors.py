@@ -5,7 +5,7 @@ To add one, subclass the situation it refines in your app's `errors.py` and give
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,19 @@ class InvalidInput(OperationError):
 
 class Refused(OperationError):
     code, status, exit_code, title = "refused", 422, 3, "Refused"
+
+
+class DescriptorRefused(Refused):
+    """A descriptor cannot be carried out as it stands; `problems` holds everything that is wrong with it."""
+
+    noun = "work"
+
+    @classmethod
+    def because(cls, problems: Sequence[Problem]) -> Self:
+        """One sentence for one problem, else how many there are."""
+        if len(problems) == 1:
+            return cls(problems[0].message, hint=problems[0].hint, problems=problems)
+        return cls(f"The {cls.noun} is refused: its descriptor has {len(problems)} problems.", problems=problems)
 
 
 class Conflict(OperationError):

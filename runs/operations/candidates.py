@@ -16,8 +16,6 @@ from runs.operations.holds import CANDIDATE, hold_snapshot, let_go
 from runs.operations.recording import register_adapter
 from runs.snapshots import WEIGHTS, kinds_of, verify_kind
 
-REGISTERING, REGISTERED, FAILED = "REGISTERING", "REGISTERED", "FAILED"
-
 
 @transaction.atomic
 def register_candidate(snapshot: Snapshot, *, actor: Actor) -> Candidate:
@@ -30,13 +28,13 @@ def register_candidate(snapshot: Snapshot, *, actor: Actor) -> Candidate:
         raise KindMissing(f"The snapshot {snapshot.pk[:12]} of step {snapshot.step} holds no weights; a model is made "
                           "of them.", hint="Choose a snapshot that lists weights.")
     candidate, is_new = Candidate.objects.get_or_create(snapshot=snapshot, defaults={
-        "id": derived_id("model", snapshot.pk), "phase": REGISTERING, "created_by": actor.name})
-    if is_new or candidate.phase == FAILED:
+        "id": derived_id("model", snapshot.pk), "phase": Candidate.REGISTERING, "created_by": actor.name})
+    if is_new or candidate.phase == Candidate.FAILED:
         workload = snapshot.run.workload
         check_takes_work(workload.pk)
         check_open(workload.namespace_id)
         hold_snapshot(snapshot, [WEIGHTS], holder_kind=CANDIDATE, holder_id=candidate.pk)
-        Candidate.objects.filter(pk=candidate.pk).update(phase=REGISTERING, reason="")
+        Candidate.objects.filter(pk=candidate.pk).update(phase=Candidate.REGISTERING, reason="")
         events.record(queries.KIND, snapshot.run_id, "run.candidate_requested", actor=actor,
                       data={"snapshotId": snapshot.pk, "modelId": candidate.pk})
         doorbell.ring_control()
@@ -55,11 +53,11 @@ def get_candidate(snapshot: Snapshot) -> Candidate:
 
 def advance_candidates() -> None:
     """Copy what was asked for. A failure is told and keeps its source, so that it can be tried again."""
-    for candidate in Candidate.objects.filter(phase=REGISTERING).select_related("snapshot__run__workload"):
+    for candidate in Candidate.objects.filter(phase=Candidate.REGISTERING).select_related("snapshot__run__workload"):
         try:
-            _end(candidate, REGISTERED, version=_register(candidate))
+            _end(candidate, Candidate.REGISTERED, version=_register(candidate))
         except (OperationError, OSError) as error:
-            _end(candidate, FAILED, reason=getattr(error, "detail", None) or str(error))
+            _end(candidate, Candidate.FAILED, reason=getattr(error, "detail", None) or str(error))
 
 
 def _register(candidate: Candidate) -> Version:
@@ -71,11 +69,11 @@ def _register(candidate: Candidate) -> Version:
 
 def _end(candidate: Candidate, phase: str, *, version: Version | None = None, reason: str = "") -> None:
     with transaction.atomic():
-        changed = Candidate.objects.filter(pk=candidate.pk, phase=REGISTERING).update(
+        changed = Candidate.objects.filter(pk=candidate.pk, phase=Candidate.REGISTERING).update(
             phase=phase, version=version, reason=reason)
         if not changed:
             return
-        if phase == REGISTERED:
+        if phase == Candidate.REGISTERED:
             let_go(holder_kind=CANDIDATE, holder_id=candidate.pk)
         events.record(queries.KIND, candidate.snapshot.run_id, f"run.candidate_{phase.lower()}", actor=SYSTEM,
                       reason=reason, data={"snapshotId": candidate.snapshot_id, "modelId": candidate.pk,

@@ -90,7 +90,7 @@ def _refuse_standing(hold: SnapshotHold) -> None:
         if run is not None and run.phase in PHASES.open:
             raise HoldStands(f"The run {run.pk[:12]} is {run.phase} and starts from this snapshot.",
                              hint="It lets go by itself when it ends.")
-    elif Candidate.objects.filter(pk=hold.holder_id, phase="REGISTERING").exists():
+    elif Candidate.objects.filter(pk=hold.holder_id, phase=Candidate.REGISTERING).exists():
         raise HoldStands(f"The model {hold.holder_id[:12]} is still being copied from this snapshot.",
                          hint="It lets go by itself when it is registered.")
 

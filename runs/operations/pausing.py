@@ -1,7 +1,6 @@
 """Pausing a run and going on with it: a wish on the run, carried out by whoever holds its job."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -148,8 +147,3 @@ def _instead(run: Run) -> str:
     if run.phase in PHASES.terminal:
         return "Start it again, or branch from one of its snapshots."
     return "It goes on by itself."
-
-
-def pause_document(run: Run) -> dict[str, Any] | None:
-    """The pause in progress, or the one that stands."""
-    return dict(run.pause) if run.pause else None

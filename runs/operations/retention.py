@@ -36,30 +36,31 @@ def sweep_all() -> None:
 
 def sweep_run(run: Run) -> None:
     """Remove what the run's keep counts leave over and nobody holds."""
-    snapshots = list(run.snapshots.filter(removed_at=None).order_by("-step", "-attempt").prefetch_related("holds"))
+    snapshots = list(run.snapshots.filter(removed_at=None).order_by("-step", "-attempt").select_related("run")
+                     .prefetch_related("holds"))
+    newest = queries.newest_restorable(run).first()
     keep = {WEIGHTS: run.execution["keepAdapters"], TRAINING_STATE: run.execution["keepTrainingStates"]}
     for kind in KINDS:
         holding = [snapshot for snapshot in snapshots if kind in kinds_of(snapshot)]
-        free = [snapshot for snapshot in holding if not is_needed(snapshot, kind)]
+        free = [snapshot for snapshot in holding if not is_needed(snapshot, kind, newest)]
         for snapshot in free[keep[kind]:]:
             sweep_kind(snapshot, kind)
 
 
-def is_needed(snapshot: Snapshot, kind: str) -> bool:
-    """Whether somebody holds this kind of the snapshot, or it is the save that its open run would go on from."""
+def is_needed(snapshot: Snapshot, kind: str, newest: Snapshot | None) -> bool:
+    """Whether somebody holds this kind of the snapshot, or it is `newest`, which its open run would go on from."""
     if kind in snapshot.pinned or any(hold.kind == kind for hold in snapshot.holds.all()):
         return True
-    if snapshot.run.phase not in PHASES.open:
-        return snapshot.is_final
-    newest = queries.newest_restorable(snapshot.run).first()
-    return snapshot.is_final or (newest is not None and newest.pk == snapshot.pk)
+    is_next = newest is not None and newest.pk == snapshot.pk and snapshot.run.phase in PHASES.open
+    return snapshot.is_final or is_next
 
 
 def sweep_kind(snapshot: Snapshot, kind: str) -> None:
     """Remove one kind of a snapshot: first from what can be held, then from the disk."""
     with transaction.atomic():
         locked = Snapshot.objects.select_for_update().get(pk=snapshot.pk)
-        if kind not in kinds_of(locked) or is_needed(locked, kind):
+        newest = queries.newest_restorable(locked.run).first()
+        if kind not in kinds_of(locked) or is_needed(locked, kind, newest):
             return
         locked.swept = [*locked.swept, kind]
         locked.removed_at = None if kinds_of(locked) else timezone.now()

@@ -9,6 +9,7 @@ from evaluations.comparison_render import comparison_document
 from evaluations.errors import ComparisonRefused, SubmissionConflict
 from evaluations.management.commands.comparisons import Command
 from evaluations.models import Comparison, Evaluation
+from evaluations.operations import comparisons
 from evaluations.operations.comparisons import Wish, advance_comparisons, create_comparison
 from optimize_site.kernel.auth import LOCAL
 from runs.differences import differences
@@ -151,6 +152,16 @@ def test_a_sweep_that_compares_waits_for_its_branches_and_then_asks_for_their_sc
     found = json.loads(capsys.readouterr().out)
     assert len(found["points"]) == 2 and found["comparison"]["fan"] == 2
     assert Comparison.objects.get().pk == found["comparison"]["comparisonId"]
+
+
+def test_two_of_one_submission_at_once_are_one_comparison(parent, monkeypatch):
+    child = complete(branch(parent, 1))
+    first = compare(parent, branches=(child.pk,), submission_id="s")
+    looks = iter([None, first])
+    monkeypatch.setattr(comparisons, "_earlier", lambda *_: next(looks))
+    wish = Wish(source(parent).pk, branches=(child.pk,), dataset="support/eval", submission_id="s")
+    found = create_comparison(wish, actor=LOCAL)
+    assert (found.comparison.pk, found.is_new) == (first.pk, False)
 
 
 def test_only_what_differs_is_told():

@@ -209,4 +209,7 @@ def test_a_plan_may_state_the_update_at_which_it_pauses(run):
     run = end(run, attempt, "stopped")
     assert (run.phase, run.pause["savedStep"], run.pause["requestedBy"]) == ("PAUSED", 3, "plan")
     resume_run(run, actor=LOCAL)
-    assert WORK.plan(WORK.get(run.pk), claim(run))["pause_at"] is None
+    again = claim(run)
+    assert WORK.plan(WORK.get(run.pk), again)["pause_at"] is None
+    again.save(update_fields=["resumed_step"])
+    assert end(run, again, "stopped").phase == "AWAITING_CAPACITY"

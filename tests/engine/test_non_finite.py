@@ -4,7 +4,7 @@ import jobs
 import pytest
 import tiny
 import torch
-from optimize_child import trainer
+from optimize_child import captured, trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -49,12 +49,12 @@ def test_f02_a_gradient_that_is_no_number_never_reaches_the_weights(plan, tmp_pa
 
 
 def test_f02_weights_that_are_no_numbers_are_never_saved(plan, tmp_path, monkeypatch):
-    honest = trainer.get_peft_model_state_dict
+    honest = captured.get_peft_model_state_dict
 
     def poisoned(model):
         return {name: tensor * float("nan") for name, tensor in honest(model).items()}
 
-    monkeypatch.setattr(trainer, "get_peft_model_state_dict", poisoned)
+    monkeypatch.setattr(captured, "get_peft_model_state_dict", poisoned)
     attempt = jobs.run(tmp_path / "a", plan)
     assert jobs.failure(attempt)["code"] == "non_finite_weights"
     assert no_final_snapshot(attempt)

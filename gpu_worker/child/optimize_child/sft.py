@@ -23,7 +23,8 @@ from optimize_child.run_rows import read_run_rows, sequences_of
 from optimize_child.run_settings import data_fit, hyperparameters, padding_share, requested_settings
 from optimize_child.token_rows import TokenRows
 from optimize_child.tokenizer import load_template, load_tokenizer
-from optimize_child.trainer import Course, SupervisedTrainer, count_trained, trainer_arguments
+from optimize_child.trainer import Course, SupervisedTrainer, count_trained
+from optimize_child.trl_arguments import trainer_arguments
 
 
 def run(job: Job) -> None:

@@ -14,18 +14,16 @@ from typing import Any
 
 import pyarrow as pa
 import torch
-from peft import PeftModel, get_peft_model_state_dict
-from safetensors.torch import save_file
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState
-from trl import SFTConfig, SFTTrainer
+from trl import SFTTrainer
 
 from datasets import Dataset
 from optimize_child import snapshots
 from optimize_child.branch import TRAINING_STATE, RestoreGenerators, Source
+from optimize_child.captured import adapter_config, adapter_weights, copied, not_finite, write_adapter
 from optimize_child.compute_path import ComputePath
 from optimize_child.events import EventLog
-from optimize_child.failures import JobFailure
 from optimize_child.head import compact_head
 from optimize_child.layouts import Layout
 from optimize_child.memory import peak_memory
@@ -344,129 +342,3 @@ def count_trained(part: dict[str, Any]) -> int:
     """The trained tokens of one pass. Its first token has no label, so shifted and unshifted labels count alike."""
     labels = part["labels"] if "labels" in part else part["shift_labels"]
     return int((labels != IGNORED).sum())
-
-
-def adapter_weights(model: PeftModel, *, step: int) -> dict[str, torch.Tensor]:
-    """A copy of the adapter's weights in host memory. A number that is none must not become a snapshot."""
-    found = get_peft_model_state_dict(model).items()
-    weights = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in found}
-    for name, tensor in weights.items():
-        if not torch.isfinite(tensor).all():
-            raise not_finite("weights", step, name)
-    return weights
-
-
-def adapter_config(model: PeftModel, base_model: dict[str, Any]) -> dict[str, Any]:
-    """PEFT's description of the adapter, over the base model by its public name."""
-    names = {"base_model_name_or_path": base_model["repository"], "revision": base_model["revision"]}
-    config = {**model.peft_config["default"].to_dict(), **names, "inference_mode": True}
-    # Sets have no order, and a file that differs from run to run would hide a difference that matters.
-    return {key: sorted(value) if isinstance(value, (set, frozenset)) else value for key, value in config.items()}
-
-
-def write_adapter(weights: dict[str, torch.Tensor], config: dict[str, Any], folder: Path) -> None:
-    """The adapter as PEFT stores one; the same weights give the same bytes."""
-    save_file(weights, folder / "adapter_model.safetensors", metadata={"format": "pt"})
-    (folder / "adapter_config.json").write_text(json.dumps(config, indent=2, sort_keys=True, default=str))
-
-
-def copied(state: Any) -> Any:
-    """A state in host memory that training no longer touches."""
-    if isinstance(state, torch.Tensor):
-        return state.detach().to("cpu", copy=True)
-    if isinstance(state, dict):
-        return {key: copied(value) for key, value in state.items()}
-    if isinstance(state, (list, tuple)):
-        return type(state)(copied(value) for value in state)
-    return state
-
-
-def not_finite(what: str, step: int, value: Any) -> JobFailure:
-    """Training has left the numbers: the run ends here, before they reach a model."""
-    return JobFailure(
-        f"non_finite_{what}",
-        f"The {what} of update {step} {'are' if what == 'weights' else 'is'} not finite ({value}).",
-        hint="Lower optimizer.learningRate, raise scheduler.warmupRatio, or look at the rows of this update.",
-        step=step,
-    )
-
-
-def trainer_arguments(
-    config: dict[str, Any], *, output: Path, total_steps: int, updates_per_epoch: int, device: str
-) -> SFTConfig:
-    """Every setting of TRL and transformers that a run relies on, stated."""
-    hyper, cuda = config["hyperparams"], device == "cuda"
-    training, optimizer, scheduler = hyper["training"], hyper["optimizer"], hyper["scheduler"]
-    return SFTConfig(
-        output_dir=str(output),
-        # One batch is one update, laid out as passes by us; see SupervisedTrainer.
-        per_device_train_batch_size=training["microBatchPerGpu"] * training["gradientAccumulation"],
-        gradient_accumulation_steps=1,
-        average_tokens_across_devices=True,
-        max_steps=total_steps,
-        num_train_epochs=-(-total_steps // updates_per_epoch),
-        learning_rate=optimizer["learningRate"],
-        weight_decay=optimizer["weightDecay"],
-        max_grad_norm=optimizer["maxGradNorm"],
-        optim="adamw_torch_fused",
-        adam_beta1=0.9,
-        adam_beta2=0.999,
-        adam_epsilon=1e-8,
-        **schedule(scheduler, total_steps),
-        seed=training["seed"],
-        data_seed=training["seed"],
-        use_cpu=not cuda,
-        bf16=cuda,
-        fp16=False,
-        tf32=False if cuda else None,
-        gradient_checkpointing=config["model"]["gradientCheckpointing"],
-        gradient_checkpointing_kwargs={"use_reentrant": False},
-        use_liger_kernel=cuda and liger_usable(),
-        loss_type="nll",
-        label_smoothing_factor=0.0,
-        max_length=None,
-        packing=False,
-        padding_free=False,
-        dataset_kwargs={"skip_prepare_dataset": True},
-        assistant_only_loss=False,
-        completion_only_loss=False,
-        remove_unused_columns=False,
-        dataloader_num_workers=0,
-        dataloader_pin_memory=False,
-        shuffle_dataset=False,
-        logging_strategy="steps",
-        logging_steps=1,
-        logging_first_step=False,
-        logging_nan_inf_filter=False,
-        eval_strategy="no",
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        push_to_hub=False,
-        ignore_data_skip=False,
-        full_determinism=False,
-        activation_offloading=False,
-    )
-
-
-def schedule(scheduler: dict[str, Any], total_steps: int) -> dict[str, Any]:
-    """The learning rate's course in transformers' words. The rise takes its share of all updates, rounded up."""
-    floor = scheduler["minLearningRateRatio"]
-    kinds: dict[str, tuple[str, dict[str, Any]]] = {
-        "linear": ("linear", {}),
-        "constant": ("constant_with_warmup", {}),
-        "cosine": ("cosine_with_min_lr", {"min_lr_rate": floor}) if floor else ("cosine", {}),
-    }
-    name, extra = kinds[scheduler["kind"]]
-    warmup = math.ceil(scheduler["warmupRatio"] * total_steps)
-    return {"lr_scheduler_type": name, "lr_scheduler_kwargs": extra, "warmup_steps": warmup}
-
-
-def liger_usable() -> bool:
-    """Whether Liger's layer kernels can run: the package alone says yes without Triton, and fails later."""
-    try:
-        import liger_kernel.transformers  # noqa: F401
-        import triton  # noqa: F401
-    except ImportError:
-        return False
-    return torch.cuda.is_available()
