@@ -88,6 +88,23 @@
   document.addEventListener("htmx:sendError", () => lost(true));
   document.addEventListener("htmx:afterRequest", (event) => { if (event.detail.xhr?.status) lost(false); });
 
+  // What shows live state is asked for again after a change: at most once in `data-fresh` seconds, and never missing the
+  // last change, though the answer replaces the very element that asked.
+  const asked = new Map(), waiting = new Set();
+  const look = (id) => {
+    const part = document.getElementById(id);
+    waiting.delete(id);
+    if (!part) return;
+    const due = part.classList.contains("htmx-request") ? 100 : (asked.get(id) ?? -Infinity) + part.dataset.fresh * 1000 - performance.now();
+    if (due > 0) {
+      waiting.add(id);
+      setTimeout(look, due, id);
+    } else {
+      asked.set(id, performance.now());
+      window.htmx.trigger(part, "look");
+    }
+  };
+
   // A browser keeps few connections to one place: a page that nobody sees gives its stream back until it is seen.
   class Stream {
     constructor(url) {
@@ -101,6 +118,7 @@
       this.source = new EventSource(this.url);
       this.source.onopen = (event) => this.onopen?.(event);
       this.source.onerror = (event) => this.onerror?.(event);
+      this.source.addEventListener("changed", () => document.querySelectorAll("[data-fresh]").forEach((part) => waiting.has(part.id) || look(part.id)));
       for (const [kind, listener] of this.heard) this.source.addEventListener(kind, listener);
     }
     addEventListener(kind, listener) { this.heard.push([kind, listener]); this.source.addEventListener(kind, listener); }

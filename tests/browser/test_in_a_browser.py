@@ -95,6 +95,17 @@ def test_a_run_draws_its_curves_and_grows_them_without_a_reload(server, signed_i
     assert page.problems == []
 
 
+def test_the_last_of_several_quick_changes_is_shown_too(server, signed_in):
+    ready()
+    run = scenes.train(12, steps=24)
+    page = signed_in()
+    page.goto(f"{server}/runs/{run.pk}")
+    for step in range(13, 20):
+        make.tell_job(run.attempt, {"type": "metrics", "step": step, "values": {"loss": 0.4, "step_seconds": 1.0}})
+        page.wait_for_timeout(120)
+    expect(page.locator("#live")).to_contain_text("19 of 24")
+
+
 def test_curves_catch_up_after_a_lost_connection(server, signed_in, context):
     ready()
     run = scenes.train(12, steps=24)

@@ -12,6 +12,7 @@ import jobs
 import pytest
 import tiny
 from conftest import CHILD_ROOT
+from optimize_child import shepherd
 
 REPOSITORY = CHILD_ROOT.parents[1]
 sys.path.append(str(REPOSITORY))
@@ -111,11 +112,23 @@ def test_both_processes_are_recorded_with_their_start_times(home, attempt, plan)
     assert Identity.of(os.getpid()).is_alive()
 
 
-def test_a_job_that_never_speaks_is_killed_and_started_plainly(home, attempt, plan):
+def hung(_attempt):
+    """The start of a job that hangs before its first event."""
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(600)
+        os._exit(0)
+    return pid
+
+
+def test_a_job_that_never_speaks_is_killed_and_started_plainly(attempt, plan):
     jobs.prepare(attempt, plan)
-    # No job speaks within a microsecond, so this one counts as hung.
-    launch.start_job(attempt, env={"OPTIMIZE_FIRST_EVENT_SECONDS": "0.000001"})
-    ended(attempt)
+    pid = os.fork()
+    if pid == 0:
+        os.environ["OPTIMIZE_PREPARED"] = "1"
+        shepherd.tend(attempt, hung, watchdog_seconds=0.2)
+        os._exit(0)
+    os.waitpid(pid, 0)
     assert tiny.events_of(attempt, "started")[0]["prepared"] is False
     assert tiny.events_of(attempt, "finished")
 

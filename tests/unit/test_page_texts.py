@@ -1,6 +1,8 @@
 """Text from outside as pages print it: logs, Markdown, numbers, times, marked differences."""
 
+import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,8 @@ from optimize_site.kernel.docs import read_page, render_markdown
 from optimize_site.kernel.templatetags import ui
 from optimize_site.kernel.text import plain
 from optimize_site.kernel.words import TERMS, concept_address, event_words, state_word
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 
 
 @pytest.mark.parametrize(("written", "shown"), [
@@ -133,3 +137,12 @@ def test_every_term_leads_to_the_section_that_explains_it(term):
     page, _, section = concept_address(term).removeprefix("/docs/").partition("#")
     assert f'id="{section}"' in read_page(page)[1]
     assert concept_address(term) in ui.term(term)
+
+
+@pytest.mark.parametrize("path", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.stem)
+def test_what_a_page_keeps_fresh_has_a_name_that_outlives_its_replacement(path):
+    # A throttled trigger of the element itself would go with the element: box.js keeps time by the element's name.
+    text = path.read_text()
+    assert "sse:" not in text
+    assert text.count("data-fresh=") == text.count('hx-trigger="look')
+    assert all('id="' in tag for tag in re.findall(r"<(?:div|section|ul)[^<]*data-fresh", text))

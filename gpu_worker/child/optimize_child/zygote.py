@@ -128,8 +128,7 @@ def start(server: socket.socket, connection: socket.socket, request: dict[str, A
         os.environ["OPTIMIZE_PREPARED"] = "1"
         os.chdir(attempt)
         shepherd.redirect_output(attempt)
-        watchdog = float(os.environ.get("OPTIMIZE_FIRST_EVENT_SECONDS", shepherd.FIRST_EVENT_SECONDS))
-        shepherd.tend(attempt, fork_job, watchdog_seconds=watchdog)
+        shepherd.tend(attempt, fork_job, watchdog_seconds=shepherd.FIRST_EVENT_SECONDS)
         os._exit(0)
     finally:
         os._exit(1)
