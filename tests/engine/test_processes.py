@@ -125,7 +125,7 @@ def test_a_job_that_never_speaks_is_killed_and_started_plainly(attempt, plan):
     jobs.prepare(attempt, plan)
     pid = os.fork()
     if pid == 0:
-        os.environ["OPTIMIZE_PREPARED"] = "1"
+        os.environ |= {"OPTIMIZE_PREPARED": "1", "PYTHONPATH": str(CHILD_ROOT)}
         shepherd.tend(attempt, hung, watchdog_seconds=0.2)
         os._exit(0)
     os.waitpid(pid, 0)
