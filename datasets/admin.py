@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from datasets.analyses.operations import cancel_analysis
-from datasets.models import Analysis, ExampleSet, Image, Shard, Upload
+from datasets.models import Analysis, ExampleSet, Image, OwnFiles, Shard, Upload
 from datasets.operations import abandon_upload
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
 from optimize_site.kernel.auth import Actor
@@ -19,6 +19,14 @@ class ExampleSetAdmin(ReadOnlyAdmin):
     list_filter = ("format",)
     search_fields = ("content_hash",)
     ordering = ("-created_at",)
+
+
+@admin.register(OwnFiles)
+class OwnFilesAdmin(ReadOnlyAdmin):
+    """Files of versions that share their examples with a version in other files."""
+
+    list_display = ("version", "size_bytes", "num_blank_lines")
+    ordering = ("-version__created_at",)
 
 
 @admin.register(Upload)

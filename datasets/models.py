@@ -10,6 +10,9 @@ from optimize_site.kernel.work_row import WorkRow
 class ExampleSet(models.Model):
     """A fixed set of examples, identified by SHA-256 over its lines; several versions may share one.
 
+    Its files, and the lines that are noted of them, are those it came in first; a version that came in other files
+    keeps its `OwnFiles`.
+
     `shards` lists `{"path", "sha256", "bytes", "examples"}` in order; `findings` is what registration noticed;
     `details` holds what only one format has, such as the tokenizer of prepared rows or the images that rows name.
     """
@@ -27,6 +30,22 @@ class ExampleSet(models.Model):
     details = models.JSONField(default=dict)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(auto_now_add=True)
+
+
+class OwnFiles(models.Model):
+    """The files of a version that holds the examples of another version in files of other names or cuts.
+
+    Its columns are those of its example set, which are of the files that these examples came in first.
+    """
+
+    version = models.OneToOneField("registry.Version", on_delete=models.CASCADE, primary_key=True, related_name="+")
+    num_blank_lines = models.BigIntegerField(default=0)
+    size_bytes = models.BigIntegerField()
+    shards = models.JSONField(default=list)
+    findings = models.JSONField(default=list)
+
+    class Meta:
+        verbose_name_plural = "own files"
 
 
 class Image(models.Model):

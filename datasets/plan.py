@@ -7,12 +7,11 @@ from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.plan_parts import rows_part
 
 
-def dataset_part(content_hash: str, *, name: str) -> dict[str, Any]:
-    """The examples with that hash, called `name` in what the job says."""
-    examples = ExampleSet.objects.get(pk=content_hash)
+def dataset_part(examples: ExampleSet, *, name: str) -> dict[str, Any]:
+    """The examples, called `name` in what the job says."""
     files = [str(blob_path(shard["sha256"])) for shard in examples.shards]
     images = {image["path"]: str(blob_path(image["sha256"])) for image in examples.details.get("images", [])}
-    return rows_part(files, content_hash=content_hash, num_examples=examples.num_examples, name=name,
+    return rows_part(files, content_hash=examples.pk, num_examples=examples.num_examples, name=name,
                      format=examples.format, images=images, prepared=_prepared(examples))
 
 

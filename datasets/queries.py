@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import CharField, F, OuterRef, QuerySet, Subquery, Value
+from django.db.models import CharField, Exists, F, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Cast, Concat
 
 from datasets.errors import ObjectUnknown
 from datasets.lines import Line, read_lines
-from datasets.models import ExampleSet
+from datasets.models import ExampleSet, OwnFiles
 from datasets.pairs import FORMAT as PREFERENCE
 from datasets.rows import FORMAT as CHAT
 from datasets.rows import text_of
@@ -23,9 +23,27 @@ KIND = Artifact.Kind.DATASET
 SPOKEN = (CHAT, PREFERENCE)
 
 
+OF_FILES = ("num_blank_lines", "size_bytes", "shards", "findings")
+"""What a set of examples says of the files it came in, rather than of its rows."""
+
+
 def example_set(version: Version) -> ExampleSet:
-    """The examples behind a dataset's version."""
-    return ExampleSet.objects.get(pk=version.content_hash)
+    """The examples behind a dataset's version, with the files, and the lines in them, that are the version's own.
+
+    It is for reading and never saved.
+    """
+    examples = ExampleSet.objects.get(pk=version.content_hash)
+    own = OwnFiles.objects.filter(pk=version.pk).first()
+    for name in OF_FILES if own is not None else ():
+        setattr(examples, name, getattr(own, name))
+    return examples
+
+
+def version_of_files(content_hash: str) -> Version | None:
+    """The version whose files a set of examples came in first: what is noted of the set names lines of these."""
+    own = OwnFiles.objects.filter(version=OuterRef("pk"))
+    held = Version.objects.filter(artifact__kind=KIND, content_hash=content_hash).exclude(Exists(own))
+    return held.select_related("artifact__namespace").order_by("created_at").first()
 
 
 def dataset_files(version: Version) -> list[str]:

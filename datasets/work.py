@@ -45,7 +45,7 @@ class AnalysisWork:
                               hint=f"Select it with `./optimize base-models select {row.repository}`.")
         base = base_model_part(folder=str(state.folder), revision=state.revision, repository=row.repository,
                                chat_template_sha256=state.chat_template_sha256)
-        return {"entry": "analyse", "base_model": base, "dataset": dataset_part(row.examples_id, name=_name_of(row)),
+        return {"entry": "analyse", "base_model": base, "dataset": dataset_part(row.examples, name=_name_of(row)),
                 "product_version": row.product_version, "processes": os.cpu_count() or 1,
                 "out": str(queries.folder_of(row)),
                 "template_origin": "corrected" if state.chat_template_correction else "shipped"}

@@ -12,6 +12,7 @@ from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.ids import SHOWN
 from registry.base_model_queries import BaseModelState
 from runs.lengths import NAMED_ROWS, Measured, Need
+from runs.queries import examples_of
 
 NAMES = {"training": "dataset", "validation": "validationDataset"}
 PREPARED = "prepared-tokens-v1"
@@ -39,7 +40,7 @@ def start_missing(subject: Subject, *, actor: Actor) -> None:
     up."""
     for _, reference in _datasets(subject):
         try:
-            start_analysis(_examples(reference), subject.state, actor=actor)
+            start_analysis(examples_of(reference), subject.state, actor=actor)
         except OperationError:
             continue
 
@@ -50,12 +51,8 @@ def _datasets(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield part, subject.references[name]
 
 
-def _examples(reference: Mapping[str, Any]) -> ExampleSet:
-    return ExampleSet.objects.get(pk=reference["contentHash"])
-
-
 def _measured(subject: Subject, part: str, reference: Mapping[str, Any]) -> Measured:
-    examples, name = _examples(reference), str(reference["reference"])
+    examples, name = examples_of(reference), str(reference["reference"])
     if examples.format == PREPARED:
         return _recorded(part, name, examples)
     unit = MEASURED.get(examples.format, "rows")
@@ -69,7 +66,7 @@ def _measured(subject: Subject, part: str, reference: Mapping[str, Any]) -> Meas
     if found is None:
         return Measured(part, name, "no_analysis", unit, "Nothing has measured these rows under this base model yet.",
                         command_of(name, subject.state.repository))
-    return _by_analysis(subject, part, name, found)
+    return _by_analysis(subject, part, name, found, examples)
 
 
 def _recorded(part: str, name: str, examples: ExampleSet) -> Measured:
@@ -83,7 +80,7 @@ def command_of(reference: str, base_model: str) -> str:
     return f"./optimize datasets analyze {reference} --model {base_model}"
 
 
-def _by_analysis(subject: Subject, part: str, name: str, analysis: Analysis) -> Measured:
+def _by_analysis(subject: Subject, part: str, name: str, analysis: Analysis, examples: ExampleSet) -> Measured:
     status = queries.status_of(analysis)
     shared: dict[str, Any] = {"part": part, "reference": name, "status": status,
                               "unit": MEASURED[analysis.examples.format], "analysis_id": analysis.pk,
@@ -100,7 +97,7 @@ def _by_analysis(subject: Subject, part: str, name: str, analysis: Analysis) -> 
         return Measured(**shared, note=f"{shown} was cancelled.", command=command)
     if status != "done":
         return Measured(**shared, note=f"{shown} is {status}{_how_far(analysis)}.")
-    return _figures(subject, shared, analysis)
+    return _figures(subject, shared, analysis, examples)
 
 
 def _how_far(analysis: Analysis) -> str:
@@ -108,7 +105,7 @@ def _how_far(analysis: Analysis) -> str:
     return f", {stage.get('done') or 0:,} of {stage['total']:,}" if stage.get("total") else ""
 
 
-def _figures(subject: Subject, shared: dict[str, Any], analysis: Analysis) -> Measured:
+def _figures(subject: Subject, shared: dict[str, Any], analysis: Analysis, examples: ExampleSet) -> Measured:
     report, need, limit = analysis.report, subject.need, subject.limit
     rows = subject.slice if shared["part"] == "training" else None
     lengths = queries.lengths_of(analysis, rows)
@@ -118,8 +115,8 @@ def _figures(subject: Subject, shared: dict[str, Any], analysis: Analysis) -> Me
                                                                           trimmed=need.by_trimmed)
     num_long = 0 if fit is None or not need.by_length else fit.over_trimmed if need.by_trimmed else fit.over
     problems = [problem for problem in report.get("templateProblems") or [] if rows is None or problem["row"] < rows]
-    places = queries.places_of(analysis.examples, [*(row.position for row in refused),
-                                                   *(problem["row"] for problem in problems)])
+    places = queries.places_of(examples, [*(row.position for row in refused),
+                                          *(problem["row"] for problem in problems)])
     return Measured(
         **shared, report=report, rows=lengths.rows, over=fit.over if fit else 0,
         over_trimmed=fit.over_trimmed if fit else 0, longest=report["lengths"]["longest"],

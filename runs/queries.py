@@ -1,5 +1,6 @@
 """Reads of runs: finding and listing them, their figures, what they wait for, earlier runs of a recipe."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 from django.utils import timezone
 
+from datasets.models import ExampleSet
+from datasets.queries import example_set
 from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import InvalidInput
@@ -16,6 +19,7 @@ from optimize_site.kernel.ids import find_by_prefix
 from optimize_site.kernel.models import Attempt, Event
 from optimize_site.kernel.scores import best_scores_of_models
 from optimize_site.kernel.work import attempt_folder
+from registry.models import Version
 from registry.workload_queries import get_workload
 from runs.models import Metric, Run, Snapshot
 from runs.phases import PHASES
@@ -33,6 +37,11 @@ def get_run(text: str) -> Run:
 def all_runs() -> QuerySet[Run]:
     """Every run with what showing it needs."""
     return Run.objects.select_related("workload", "model__artifact")
+
+
+def examples_of(reference: Mapping[str, Any]) -> ExampleSet:
+    """The examples that a run refers to, in the files of the version it names."""
+    return example_set(Version.objects.get(pk=reference["versionId"]))
 
 
 def list_runs(*, phase: str = "", workload: str = "", archived: bool = False) -> QuerySet[Run]:

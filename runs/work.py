@@ -113,7 +113,7 @@ def _base_model_part(row: Run) -> dict[str, Any]:
 
 def _rows_part(row: Run, name: str) -> dict[str, Any]:
     reference = row.references[name]
-    return dataset_part(reference["contentHash"], name=reference["reference"])
+    return dataset_part(queries.examples_of(reference), name=reference["reference"])
 
 
 def _start_part(row: Run) -> dict[str, Any] | None:

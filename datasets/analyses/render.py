@@ -5,7 +5,7 @@ from typing import Any
 from datasets.analyses import queries
 from datasets.analyses.operations import MEASURED
 from datasets.models import Analysis
-from datasets.queries import names_of
+from datasets.queries import names_of, version_of_files
 from optimize_site.kernel.models import Attempt
 
 
@@ -23,7 +23,11 @@ def analysis_row(analysis: Analysis) -> dict[str, Any]:
 
 
 def analysis_document(analysis: Analysis) -> dict[str, Any]:
-    """The whole of an analysis: how it stands, and its report once it is done."""
+    """The whole of an analysis: how it stands, and its report once it is done.
+
+    Versions that share their examples share it; lines and shards in the report are of the files of `placesOf`.
+    """
+    places = version_of_files(analysis.examples_id)
     failed = bool(analysis.failure_reason) and analysis.ended_at is not None
     return analysis_row(analysis) | {
         "datasets": names_of(analysis.examples_id)[1], "progress": _progress(analysis),
@@ -32,7 +36,7 @@ def analysis_document(analysis: Analysis) -> dict[str, Any]:
         "failureReason": analysis.failure_reason if failed else None,
         "failureHint": (analysis.failure_hint or None) if failed else None,
         "mayStartAgain": queries.may_succeed(analysis) if failed else None,
-        "report": analysis.report or None,
+        "report": analysis.report or None, "placesOf": places.reference if places else None,
     }
 
 

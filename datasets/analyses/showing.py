@@ -18,6 +18,7 @@ def analysis(command: NounCommand, document: Mapping[str, Any]) -> None:
     command.facts([
         ("Status", status_words(document)), ("Failure", document["failureReason"]), ("To do", document["failureHint"]),
         ("Dataset", ", ".join(document["datasets"]) or document["contentHash"]),
+        ("Lines are of", document["placesOf"] if len(document["datasets"]) > 1 else None),
         ("Base model", f"{document['baseModel']} at {document['baseModelRevision'][:SHOWN]}"),
         ("Optimize", document["productVersion"]), ("Attempt", document["attempt"] or None),
     ], title=f"Analysis {document['analysisId'][:SHOWN]}")

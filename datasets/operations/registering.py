@@ -8,8 +8,9 @@ from django.db import transaction
 
 from datasets.errors import FormatMismatch, FormatUnknown
 from datasets.formats.known import known_formats
-from datasets.models import ExampleSet
+from datasets.models import ExampleSet, OwnFiles
 from datasets.operations.intake import Contents, take_in
+from datasets.queries import OF_FILES, example_set
 from optimize_site.kernel.auth import Actor
 from registry.lineage import resolve_lineage
 from registry.models import Artifact, Version
@@ -73,7 +74,9 @@ def keep_version(reference: str, contents: Contents, *, actor: Actor, alias: str
         examples = keep_examples(contents, actor)
         new = _new_version(reference, contents, lineage or {}, description)
         version, is_new = register_version(Artifact.Kind.DATASET, reference, new, actor=actor, alias=alias)
-    return Registered(version, examples, is_new, contents)
+        if is_new:
+            _keep_own_files(version, examples, _of_files(contents))
+    return Registered(version, example_set(version), is_new, contents)
 
 
 def keep_examples(contents: Contents, actor: Actor) -> ExampleSet:
@@ -85,6 +88,18 @@ def keep_examples(contents: Contents, actor: Actor) -> ExampleSet:
         "size_bytes": contents.size_bytes, "shards": contents.shards, "statistics": facts.statistics,
         "findings": facts.findings, "details": facts.details, "created_by": actor.name})
     return examples
+
+
+def _of_files(contents: Contents) -> dict[str, Any]:
+    """What is kept of the files, as `queries.OF_FILES` names it."""
+    return {"num_blank_lines": contents.num_blank_lines, "size_bytes": contents.size_bytes,
+            "shards": contents.shards, "findings": contents.facts.findings}
+
+
+def _keep_own_files(version: Version, examples: ExampleSet, own: dict[str, Any]) -> None:
+    """Note a new version's files where they are not those that its examples came in first."""
+    if own["shards"] != examples.shards:
+        OwnFiles.objects.create(version=version, **own)
 
 
 def _new_version(reference: str, contents: Contents, lineage: dict[str, Any], description: str) -> NewVersion:
@@ -119,4 +134,8 @@ def name_dataset(name: str, dataset: str, *, actor: Actor) -> Registered:
     new = NewVersion(found.format, found.objects_listing, content_hash=found.content_hash, descriptor=found.descriptor)
     version, is_new = register_version(Artifact.Kind.DATASET, f"{DEFAULT_NAMESPACE}/{name}", new, actor=actor,
                                        alias=CURRENT)
-    return Registered(version, ExampleSet.objects.get(pk=found.content_hash), is_new)
+    examples = example_set(found)
+    if is_new:
+        _keep_own_files(version, ExampleSet.objects.get(pk=examples.pk), {key: getattr(examples, key)
+                                                                         for key in OF_FILES})
+    return Registered(version, examples, is_new)

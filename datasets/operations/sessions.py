@@ -27,6 +27,7 @@ from datasets.ingest import Examined, examine_file, facts_of
 from datasets.models import ExampleSet, Shard, Upload
 from datasets.operations.intake import Contents, contents_of_rows, keep_shard, listed, take_shard
 from datasets.operations.registering import Registered, check_names, check_stated_format, keep_version
+from datasets.queries import example_set
 from datasets.stretches import Region, Stretch, read_region, stretch_of
 from datasets.upload_queries import KEPT_FOR, lacking, limits, shard_of
 from optimize_site.kernel.auth import Actor
@@ -199,7 +200,7 @@ def complete_upload(upload: Upload, *, actor: Actor, images: str = "") -> Regist
     actor.require("operator")
     if upload.phase == REGISTERED:
         version = Version.objects.select_related("artifact__namespace").get(pk=upload.version_id)
-        return Registered(version, ExampleSet.objects.get(pk=version.content_hash), is_new=False)
+        return Registered(version, example_set(version), is_new=False)
     _require_open(upload)
     missing = lacking(upload)
     if missing:

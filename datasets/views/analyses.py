@@ -15,7 +15,7 @@ from datasets.analyses.phases import ENDS, PHASES
 from datasets.analyses.plots import plot_lengths
 from datasets.analyses.render import unit_of
 from datasets.models import Analysis, ExampleSet
-from datasets.queries import KIND, names_of
+from datasets.queries import KIND, names_of, version_of_files
 from optimize_site.kernel.auth import Actor, actor_of
 from optimize_site.kernel.feeds import Item, feed, finder
 from optimize_site.kernel.htmx import HtmxRequest
@@ -48,6 +48,7 @@ def analysis_page(request: HtmxRequest, analysis_id: str) -> HttpResponse:
     names = names_of(analysis.examples_id)[1]
     context = _shown(analysis) | {
         "names": names, "dataset": names[-1] if names else "", "wait": queries.wait_reason(analysis),
+        "places_of": version_of_files(analysis.examples_id) if len(names) > 1 else None,
         "is_open": analysis.phase not in ENDS, "base_id": entry_id(analysis.repository),
         "may_again": queries.status_of(analysis) in {"cancelled", "unreadable"} or (
             analysis.phase == "FAILED" and queries.may_succeed(analysis))}

@@ -13,6 +13,7 @@ from runs.descriptor import parse_descriptor
 from runs.errors import RunRefused
 from runs.lookups import facts_for
 from runs.models import Run
+from runs.queries import examples_of
 from runs.resolve import resolve
 
 ROWS, MOST_ROWS = 3, 20
@@ -47,7 +48,7 @@ def _preview(config: Mapping[str, Any], references: Mapping[str, Any], rows: int
         raise Refused(f"A preview shows rows of supervised runs; the method is {config['method']}.",
                       code="preview_not_available", hint="See the rows with `./optimize datasets rows`.")
     dataset = references["dataset"]
-    part = dataset_part(dataset["contentHash"], name=dataset["reference"])
+    part = dataset_part(examples_of(dataset), name=dataset["reference"])
     base = _base_model(references["baseModel"])
     plan = {"entry": "preview", "base_model": base, "dataset": part, "config": dict(config), "rows": rows}
     shown: dict[str, Any] = run_short_job(plan, kind="preview")["preview"]

@@ -114,7 +114,7 @@ def test_prepared_rows_are_registered_with_what_made_them(capsys):
     assert [item["path"] for item in shown["objects"]] == ["prepared.json", "rows.parquet"]
     told = printed(Registry, capsys, "datasets", "get", "triage/tokens:v1")
     assert "Token rows        2" in told and "Longest row       3 tokens" in told and "Tools" not in told
-    assert len(dataset_part(done.version.content_hash, name="d")["files"]) == 1
+    assert len(dataset_part(done.examples, name="d")["files"]) == 1
 
 
 def test_the_same_tokens_under_another_template_are_another_dataset(monkeypatch):
@@ -210,7 +210,7 @@ def test_rows_with_images_take_them_from_the_list_sent_with_them():
     assert done.version.content_hash == hashlib.sha256(rows.rstrip(b"\n") + named).hexdigest()
     assert {item["path"]: item["sha256"] for item in done.version.objects_listing} | {
         "examples.jsonl": ""} == {"examples.jsonl": "", "a.png": red, "b.png": blue}
-    assert dataset_part(done.version.content_hash, name="d")["images"]["a.png"].endswith(red)
+    assert dataset_part(done.examples, name="d")["images"]["a.png"].endswith(red)
     swapped, _ = put_manifest([manifest(a_png=blue, b_png=red)], actor=LOCAL)
     other = register_dataset("pages/train", [rows], actor=LOCAL, images=swapped)
     assert other.is_new and other.version.content_hash != done.version.content_hash
