@@ -1,5 +1,6 @@
 """A base model small enough for tests, made on the spot: no download, no file in the repository."""
 
+import itertools
 import json
 import random
 from pathlib import Path
@@ -155,6 +156,25 @@ def sft_plan(base: Path, files: list[Path], **changes: Any) -> dict[str, Any]:
         "first_attempt": True,
         "strict": False,
     }
+    return changed(plan, **changes)
+
+
+def pair_rows(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
+    """Tickets with the right answer preferred to that of another ticket."""
+    rows = ticket_rows(count + 1, seed=seed)
+    return [
+        {"prompt": row["messages"][:-1], "chosen": row["messages"][-1],
+         "rejected": {"role": "assistant", "content": other["messages"][-1]["content"] + " or so"}}
+        for row, other in itertools.pairwise(rows)
+    ]  # fmt: skip
+
+
+def dpo_plan(base: Path, files: list[Path], **changes: Any) -> dict[str, Any]:
+    """A whole plan of a run over preference pairs, changed as `sft_plan` is."""
+    plan = sft_plan(base, files, **{
+        "entry": "dpo", "config.method": "dpo", "config.hyperparams.optimizer.learningRate": 0.002,
+        "config.preference": {"beta": 0.1, "lossType": "sigmoid", "fusedLoss": True},
+    })  # fmt: skip
     return changed(plan, **changes)
 
 

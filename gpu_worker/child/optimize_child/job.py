@@ -16,6 +16,7 @@ from optimize_child.failures import Stopped, failure_from
 
 ENTRIES = {
     "sft": "optimize_child.sft",
+    "dpo": "optimize_child.dpo",
     "evaluate": "optimize_child.evaluate",
     "prepare": "optimize_child.prepare",
     "analyse": "optimize_child.analyse",

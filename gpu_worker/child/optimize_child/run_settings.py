@@ -72,7 +72,7 @@ def hyperparameters(config: dict[str, Any], total_steps: int) -> tuple[dict[str,
         **{f"{group}.{name}": value for group, part in config["hyperparams"].items() for name, value in part.items()},
         "maxSeqLength": config["maxSeqLength"],
         "totalSteps": total_steps,
-        "method": "sft",
+        "method": config["method"],
     }
     return values, hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 

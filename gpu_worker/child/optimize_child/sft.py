@@ -19,20 +19,24 @@ from optimize_child.job import Job
 from optimize_child.layouts import Layout, Packed, Padded, Unpadded
 from optimize_child.models import load_model, lora_config
 from optimize_child.order import Updates, one_row_each, total_updates
-from optimize_child.run_rows import read_run_rows, sequences_of
+from optimize_child.run_rows import RunRows, read_run_rows, sequences_of
 from optimize_child.run_settings import data_fit, hyperparameters, padding_share, requested_settings
 from optimize_child.token_rows import TokenRows
 from optimize_child.tokenizer import load_template, load_tokenizer
-from optimize_child.trainer import Course, SupervisedTrainer, count_trained
+from optimize_child.trainer import Course, SupervisedTrainer
 from optimize_child.trl_arguments import trainer_arguments
 
 
 def run(job: Job) -> None:
     """The whole of one attempt, from its plan to its last event."""
+    follow(Run(job))
+
+
+def follow(run_: Run) -> None:
+    """Take a run the whole way."""
     transformers_logging.set_verbosity_warning()
     transformers_logging.disable_progress_bar()
-    torch.set_num_threads(job.plan["threads"])
-    run_ = Run(job)
+    torch.set_num_threads(run_.plan["threads"])
     run_.read_rows()
     if run_.already_done():
         run_.carry_over()
@@ -66,8 +70,8 @@ class Run:
             self.source.verify()
         self.tokenizer = load_tokenizer(self.base)
         self.template = load_template(self.plan["base_model"], self.tokenizer)
-        self.rows, self.validation = read_run_rows(job, self.template)
-        self.sequences = sequences_of(self.rows, self.config)
+        self.rows, self.validation = self._read()
+        self.sequences = self._sequences(self.rows)
         per_update = self.training["microBatchPerGpu"] * self.training["gradientAccumulation"]
         self.updates = Updates(
             len(self.sequences),
@@ -82,10 +86,20 @@ class Run:
         job.events.emit(
             "plan_size",
             totalSteps=self.total_steps,
-            rowsPerEpoch=len(self.rows),
+            rowsPerEpoch=self._examples(self.rows),
             updatesPerEpoch=len(self.updates),
             sequences=len(self.sequences),
         )
+
+    def _read(self) -> RunRows:
+        return read_run_rows(self.job, self.template)
+
+    def _sequences(self, rows: TokenRows) -> list[list[int]]:
+        return sequences_of(rows, self.config)
+
+    def _examples(self, rows: TokenRows) -> int:
+        """How many examples of a dataset the rows hold."""
+        return len(rows)
 
     # -- a run whose last attempt died after its final snapshot ------------------------------------------------------
 
@@ -166,10 +180,14 @@ class Run:
             return Packed(rows, self._micro())
         return Padded(rows, self._micro(), self.tokenizer.pad_token_id or 0)
 
+    def _each(self, rows: TokenRows) -> list[list[int]]:
+        """The sequences of rows that are read one by one, whatever training packs."""
+        return one_row_each(len(rows))
+
     def _course(self) -> Course:
         passes: list[dict[str, Any]] = []
         if self.validation is not None:
-            passes = self._layout(self.validation).passes(one_row_each(len(self.validation)))
+            passes = self._layout(self.validation).passes(self._each(self.validation))
         return Course(
             total_steps=self.total_steps,
             save_every=self.plan["execution"].get("saveEvery"),
@@ -190,7 +208,7 @@ class Run:
             updates_per_epoch=len(self.updates),
             device=self.device,
         )
-        trainer = SupervisedTrainer(
+        trainer = self._make_trainer(
             rows=self.rows,
             sequences=self.sequences,
             updates=self.updates,
@@ -219,12 +237,18 @@ class Run:
             self.model.config._attn_implementation = segments.NAME
         return trainer
 
+    def _make_trainer(self, **settings: Any) -> SupervisedTrainer:
+        return SupervisedTrainer(**settings)
+
     # -- what is said before the first update ------------------------------------------------------------------------
 
     def _emit_data_fit(self) -> None:
         share = padding_share(self.rows, self.layout, self.updates, self._micro())
-        validation = data_fit(self.validation) if self.validation is not None else None
-        self.job.events.emit("data_fit", **data_fit(self.rows), paddingShare=share, validation=validation)
+        validation = self._fit(self.validation) if self.validation is not None else None
+        self.job.events.emit("data_fit", **self._fit(self.rows), paddingShare=share, validation=validation)
+
+    def _fit(self, rows: TokenRows) -> dict[str, Any]:
+        return {**data_fit(rows), "rows": self._examples(rows)}
 
     def _emit_settings(self) -> None:
         values, digest = hyperparameters(self.config, self.total_steps)
@@ -264,7 +288,7 @@ class Run:
         )
 
     def _loss_of(self, passes: list[dict[str, Any]]) -> float:
-        return self.trainer.mean_loss(passes, sum(count_trained(part) for part in passes))
+        return self.trainer.mean_loss(passes)
 
     def _plain_loss(self, passes: list[dict[str, Any]]) -> float:
         attention = self.config["model"]["attentionImplementation"]

@@ -152,23 +152,30 @@ class SupervisedTrainer(SFTTrainer):
         return {"labels": torch.cat(labels), "passes": self._layout.passes(sequences)}
 
     def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
-        """One update's gradient: each pass adds its negative log-likelihood over the update's trained tokens."""
+        """One update's gradient: each pass adds its share of the update's mean loss."""
         model.train()
         self._trained_of_update = int((inputs["labels"] != IGNORED).sum())
         self._tokens_of_update = len(inputs["labels"])
         total = torch.zeros((), device=self.args.device)
+        whole = self.whole_of(inputs)
         for part in inputs["passes"]:
-            loss = self.pass_loss(model, part, self._trained_of_update)
+            loss = self.pass_loss(model, part, whole)
             self.accelerator.backward(loss)
             total += loss.detach()
         return total
 
-    def pass_loss(self, model: Any, part: dict[str, Any], trained_tokens: int) -> torch.Tensor:
-        """TRL's own loss of one pass, over `trained_tokens` of the whole."""
+    def pass_loss(self, model: Any, part: dict[str, Any], whole: int) -> torch.Tensor:
+        """TRL's own loss of one pass, over the `whole` number of trained tokens."""
         with self.compute_loss_context_manager(), self._head():
-            return self.compute_loss(
-                model, self._prepare_inputs(dict(part)), num_items_in_batch=torch.tensor(trained_tokens)
-            )
+            return self.compute_loss(model, self._prepare_inputs(dict(part)), num_items_in_batch=torch.tensor(whole))
+
+    def share_of(self, part: dict[str, Any]) -> int:
+        """How much of what the loss is a mean over lies in one pass: its trained tokens."""
+        return count_trained(part)
+
+    def whole_of(self, inputs: dict[str, Any]) -> int:
+        """The same of a whole update."""
+        return self._trained_of_update
 
     def _head(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext() if self._path.kind == "plain" else compact_head()
@@ -192,14 +199,14 @@ class SupervisedTrainer(SFTTrainer):
         """One reading of the validation rows, under the run's own mask policy."""
         started = time.perf_counter()
         tokens = sum(count_trained(part) for part in self._course.validation)
-        loss = self.mean_loss(self._course.validation, tokens)
+        loss = self.mean_loss(self._course.validation)
         if not math.isfinite(loss):
             raise not_finite("loss", self.state.global_step, loss)
         self._events.emit(
             "validation",
             step=self.state.global_step,
             loss=loss,
-            perplexity=math.exp(min(loss, 700.0)),
+            perplexity=self.perplexity_of(loss),
             tokens=tokens,
             seconds=round(time.perf_counter() - started, 4),
         )
@@ -207,13 +214,18 @@ class SupervisedTrainer(SFTTrainer):
         self._boundary = time.perf_counter()
         return {"eval_loss": loss}
 
-    def mean_loss(self, passes: Sequence[dict[str, Any]], tokens: int) -> float:
+    def perplexity_of(self, loss: float) -> float | None:
+        """What a mean negative log-likelihood means in tokens to choose from."""
+        return math.exp(min(loss, 700.0))
+
+    def mean_loss(self, passes: Sequence[dict[str, Any]]) -> float:
         """The mean loss of some passes, without touching gradients, generators or training mode."""
         mode = self.model.training
         self.model.eval()
         try:
             with torch.no_grad():
-                return sum(float(self.pass_loss(self.model, part, tokens)) for part in passes)
+                whole = sum(self.share_of(part) for part in passes)
+                return sum(float(self.pass_loss(self.model, part, whole)) for part in passes)
         finally:
             self.model.train(mode)
             self._metrics["eval"].clear()

@@ -1,0 +1,116 @@
+"""Direct preference optimisation: a supervised run's way from plan to adapter, over pairs and with their loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from optimize_child import sft
+from optimize_child.branch import TRAINING_STATE
+from optimize_child.compute_path import ComputePath
+from optimize_child.job import Job
+from optimize_child.layouts import Layout
+from optimize_child.pair_rows import OnePair, PaddedPairs, pairs_of, read_pair_rows
+from optimize_child.preference_trainer import PreferenceTrainer
+from optimize_child.row_fit import LongRows
+from optimize_child.run_rows import RunRows
+from optimize_child.token_rows import TokenRows
+from optimize_child.trainer import SupervisedTrainer
+
+
+def run(job: Job) -> None:
+    """The whole of one attempt, from its plan to its last event."""
+    sft.follow(PreferenceRun(job))
+
+
+class PreferenceRun(sft.Run):
+    """One attempt of a run over preference pairs; an example is a pair, a sequence its two rows."""
+
+    def _read(self) -> RunRows:
+        validation = self.plan["validation"]
+        training = self._pairs(self.plan["dataset"], "training")
+        return RunRows(training, self._pairs(validation, "validation") if validation else None)
+
+    def _pairs(self, dataset: dict[str, Any], name: str) -> TokenRows:
+        total = dataset.get("num_examples")
+
+        def tick(done: int) -> None:
+            self.job.stage("tokenising", done, total)
+            self.job.leave_if_asked()
+
+        tick(0)
+        long_rows = LongRows(self.config["maxSeqLength"], self.config["data"]["truncation"])
+        files = [Path(file) for file in dataset["files"]]
+        return read_pair_rows(files, self.template, long_rows, tick, dataset=name, folder=self.job.folder)
+
+    def _sequences(self, rows: TokenRows) -> list[list[int]]:
+        return pairs_of(rows)
+
+    def _each(self, rows: TokenRows) -> list[list[int]]:
+        return pairs_of(rows)
+
+    def _examples(self, rows: TokenRows) -> int:
+        return len(rows) // 2
+
+    # -- how pairs are laid out ----------------------------------------------------------------------------------------
+
+    def _path(self) -> ComputePath:
+        if self._keeps_whole_passes():
+            return ComputePath("compact", False, "preference.fusedLoss is false, so a pass holds all of its pairs")
+        return super()._path()
+
+    def _layout(self, rows: TokenRows) -> Layout:
+        first = 0 if rows is self.rows else len(self.rows)
+        if self.path.kind == "unpadded":
+            return OnePair(rows, first)
+        return PaddedPairs(rows, self._pairs_a_pass(), self.tokenizer.pad_token_id or 0, first)
+
+    def _plain_layout(self, rows: TokenRows) -> Layout:
+        return PaddedPairs(rows, self._micro(), self.tokenizer.pad_token_id or 0)
+
+    def _keeps_whole_passes(self) -> bool:
+        """Whether the run asked that the logits of all pairs of a pass be held, as TRL's own loss does."""
+        return self._micro() > 1 and not self.config["preference"]["fusedLoss"]
+
+    def _pairs_a_pass(self) -> int:
+        return self._micro() if self._keeps_whole_passes() else 1
+
+    # -- the trainer ---------------------------------------------------------------------------------------------------
+
+    def _make_trainer(self, **settings: Any) -> SupervisedTrainer:
+        return PreferenceTrainer(preference=self.config["preference"], **settings)
+
+    def _trainer(self) -> SupervisedTrainer:
+        trainer = super()._trainer()
+        assert isinstance(trainer, PreferenceTrainer)  # noqa: S101 - what _make_trainer made
+        self._read_reference(trainer)
+        return trainer
+
+    def _read_reference(self, trainer: PreferenceTrainer) -> None:
+        """Every answer that the run will train on or validate with, under the model as the run finds it.
+
+        A branch that keeps its source's training state keeps its source's reference too: the model without adapter.
+        """
+        of_base = self.source is not None and self.source.mode == TRAINING_STATE
+        used = self._used()
+        self.job.stage("reference", 0, len(used))
+        for at, number in enumerate(used):
+            trainer.read_reference(self.layout.passes([self.sequences[number]]), of_base=of_base)
+            if at % 64 == 63:
+                self.job.stage("reference", at + 1, len(used))
+                self.job.leave_if_asked()
+        trainer.read_reference(self.course.validation, of_base=of_base)
+
+    def _used(self) -> list[int]:
+        """The pairs that some update of the run trains on: all, or those of the updates that a cap leaves."""
+        if self.total_steps >= len(self.updates):
+            return list(range(len(self.sequences)))
+        updates = list(self.updates)[: self.total_steps]
+        return sorted({pair for update in updates for pair in update})
+
+    def _resolved(self) -> dict[str, Any]:
+        preference = self.config["preference"]
+        how = "every pair of a pass at once" if self._keeps_whole_passes() else "one pair at a time"
+        loss = {"kind": preference["lossType"], "beta": preference["beta"], "fused": not self._keeps_whole_passes(),
+                "how": how}  # fmt: skip
+        return {**super()._resolved(), "preferenceLoss": loss}

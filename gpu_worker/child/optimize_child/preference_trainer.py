@@ -1,0 +1,121 @@
+"""Direct preference optimisation over our updates: https://arxiv.org/abs/2305.18290, and IPO of 2310.12036.
+
+The loss of a pair compares how far the policy moved from its reference on the chosen answer and on the rejected one.
+The reference is the model as the run found it: its log-probabilities are read once, before the first update, which
+gives every attempt of a run the same ones and lets a step compute one model instead of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch.nn.functional import logsigmoid
+
+from optimize_child.token_rows import IGNORED
+from optimize_child.trainer import SupervisedTrainer
+
+INPUTS = ("input_ids", "position_ids", "attention_mask", "segments")
+
+
+class PreferenceTrainer(SupervisedTrainer):
+    """The trainer of supervised runs with the loss of preference pairs; a pass holds whole pairs."""
+
+    def __init__(self, *, preference: dict[str, Any], **supervised: Any) -> None:
+        self._beta = float(preference["beta"])
+        self._loss_type = preference["lossType"]
+        self._reference: dict[int, float] = {}
+        super().__init__(**supervised)
+
+    def read_reference(self, passes: Iterable[dict[str, Any]], *, of_base: bool) -> None:
+        """Keep the log-probability of every answer in some passes under the model as it is now, or, with `of_base`,
+        under the model without its adapter."""
+        with self._untouched(), self.model.disable_adapter() if of_base else nullcontext():
+            for part in passes:
+                found = self.answer_logps(self.model, part)[0].tolist()
+                self._reference.update(zip(part["rows"].tolist(), found, strict=True))
+
+    @contextmanager
+    def _untouched(self) -> Iterator[None]:
+        mode = self.model.training
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.model.train(mode)
+
+    def answer_logps(self, model: Any, part: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """For each row of a pass the summed log-probability of its answer, fp32, and the answer's length in tokens."""
+        inputs = self._prepare_inputs({name: part[name] for name in INPUTS if name in part})
+        with self.compute_loss_context_manager():
+            if "segments" in part:
+                return _unpadded(model, inputs, self._prepare_inputs(part["shift_labels"]))
+            return _padded(model, inputs, self._prepare_inputs(part["labels"]))
+
+    def share_of(self, part: dict[str, Any]) -> int:
+        return len(part["rows"]) // 2
+
+    def whole_of(self, inputs: dict[str, Any]) -> int:
+        return sum(self.share_of(part) for part in inputs["passes"])
+
+    def perplexity_of(self, loss: float) -> float | None:
+        return None
+
+    def pass_loss(self, model: Any, part: dict[str, Any], whole: int) -> torch.Tensor:
+        """The summed loss of a pass's pairs, over the number of pairs of the whole."""
+        logps, lengths = self.answer_logps(model, part)
+        reference = torch.tensor([self._reference[row] for row in part["rows"].tolist()], device=logps.device)
+        moved = logps - reference
+        losses = preference_loss(moved, lengths, beta=self._beta, loss_type=self._loss_type)
+        self._note(self._beta * moved.detach())
+        return losses.sum() / whole
+
+    def _note(self, rewards: torch.Tensor) -> None:
+        """The implicit rewards of the paper: beta times how far the policy moved on each answer."""
+        chosen, rejected = rewards[0::2], rewards[1::2]
+        found = self._metrics["train" if self.model.training else "eval"]
+        for name, values in (
+            ("preference_accuracy", (chosen > rejected).float()),
+            ("reward_margin", chosen - rejected),
+            ("reward_chosen", chosen),
+            ("reward_rejected", rejected),
+        ):
+            found[name] += values.tolist()
+
+
+def preference_loss(moved: torch.Tensor, lengths: torch.Tensor, *, beta: float, loss_type: str) -> torch.Tensor:
+    """The loss of each pair. `moved` is policy minus reference log-probability of rows chosen, rejected, chosen, …
+
+    `sigmoid` is equation 7 of the DPO paper; `ipo` equation 17 of the IPO paper over means per token, as TRL has it.
+    """
+    if loss_type == "ipo":
+        mean = moved / lengths.clamp(min=1)
+        return (mean[0::2] - mean[1::2] - 1 / (2 * beta)) ** 2
+    return -logsigmoid(beta * (moved[0::2] - moved[1::2]))
+
+
+def _unpadded(model: Any, inputs: dict[str, Any], labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    stretches, labels = inputs["segments"].stretches, labels[0]
+    trained = (labels != IGNORED).nonzero().squeeze(1)
+    logits = model(**inputs, logits_to_keep=trained, use_cache=False).logits[0]
+    found = _logps(logits, labels[trained])
+    lengths = [int((labels[start:end] != IGNORED).sum()) for start, end in stretches]
+    sums = torch.stack([part.sum() for part in found.split(lengths)])
+    return sums, torch.tensor(lengths, device=sums.device)
+
+
+def _padded(model: Any, inputs: dict[str, Any], labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    logits, labels = model(**inputs, use_cache=False).logits[:, :-1], labels[:, 1:]
+    trained = labels != IGNORED
+    found = _logps(logits, labels.masked_fill(~trained, 0))
+    return (found * trained).sum(dim=1), trained.sum(dim=1)
+
+
+def _logps(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """The log-probability of each token, fp32, without a second copy of the logits that backward would keep."""
+    logits = logits.float()
+    chosen = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    return chosen - logits.logsumexp(dim=-1)

@@ -1,0 +1,64 @@
+"""What a person would write with TRL's own trainer of preference pairs: the yardstick for our losses."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from optimize_child.tokenizer import load_tokenizer
+from peft import LoraConfig
+from torch.utils.data import SequentialSampler
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+
+from datasets import Dataset
+
+
+class InOrder(DPOTrainer):
+    """TRL's trainer that reads its pairs as they stand."""
+
+    def _get_train_sampler(self, dataset=None):
+        return SequentialSampler(self.train_dataset if dataset is None else dataset)
+
+
+def losses_of(base: Path, rows: list[dict[str, Any]], output: Path, config: dict[str, Any]) -> list[float]:
+    """The training loss of each update over the rows in their order."""
+    hyper, training = config["hyperparams"], config["hyperparams"]["training"]
+    torch.manual_seed(training["seed"])
+    pairs = [{"prompt": row["prompt"], "chosen": [row["chosen"]], "rejected": [row["rejected"]]} for row in rows]
+    trainer = InOrder(
+        model=AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
+        args=DPOConfig(
+            output_dir=str(output),
+            seed=training["seed"],
+            use_cpu=True,
+            bf16=False,
+            beta=config["preference"]["beta"],
+            loss_type=[config["preference"]["lossType"]],
+            learning_rate=hyper["optimizer"]["learningRate"],
+            max_grad_norm=hyper["optimizer"]["maxGradNorm"],
+            per_device_train_batch_size=training["microBatchPerGpu"] * training["gradientAccumulation"],
+            num_train_epochs=training["epochs"],
+            max_length=None,
+            gradient_checkpointing=False,
+            optim="adamw_torch_fused",
+            lr_scheduler_type="linear",
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        train_dataset=Dataset.from_list(pairs),
+        processing_class=load_tokenizer(base),
+        peft_config=LoraConfig(
+            task_type="CAUSAL_LM",
+            target_modules="all-linear",
+            r=hyper["lora"]["rank"],
+            lora_alpha=hyper["lora"]["alpha"],
+            lora_dropout=0.0,
+        ),
+    )
+    for parameter in trainer.model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]

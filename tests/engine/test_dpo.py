@@ -1,0 +1,121 @@
+"""Preference runs through the whole entry: their loss beside TRL's and beside float64, their figures, resuming."""
+
+import math
+from pathlib import Path
+
+import jobs
+import pytest
+import tiny
+import torch
+from optimize_child.preference_trainer import preference_loss
+from safetensors.torch import load_file
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture
+def train(tmp_path, base_model, write_rows):
+    """Runs one plan over some pairs, each call in an attempt of its own."""
+    made = iter(range(99))
+
+    def train(rows=None, **changes):
+        number = next(made)
+        path = write_rows(tiny.pair_rows(12) if rows is None else rows, f"pairs-{number}.jsonl")
+        return jobs.run(tmp_path / f"attempt-{number}", tiny.dpo_plan(base_model, [path], **changes))
+
+    return train
+
+
+def weights(attempt: Path) -> dict[str, torch.Tensor]:
+    return load_file(attempt / tiny.events_of(attempt, "finished")[0]["adapter"] / "adapter_model.safetensors")
+
+
+@pytest.mark.requirement("R262", "R270")
+def test_a_run_learns_to_prefer_the_chosen_answers(train):
+    attempt = train(**{"config.hyperparams.training.epochs": 6})
+    losses = jobs.metrics(attempt, "loss")
+    assert losses[0] == pytest.approx(math.log(2), abs=1e-6)
+    assert losses[-1] < losses[0] - 0.1
+    assert jobs.metrics(attempt, "reward_margin")[0] == pytest.approx(0, abs=1e-5)
+    assert jobs.metrics(attempt, "reward_margin")[-1] > 0.1
+    assert jobs.metrics(attempt, "preference_accuracy")[-1] == 1
+    (size,) = tiny.events_of(attempt, "plan_size")
+    assert (size["rowsPerEpoch"], size["updatesPerEpoch"]) == (12, 3)
+    assert tiny.events_of(attempt, "data_fit")[0]["rows"] == 12
+
+
+@pytest.mark.requirement("R263")
+@pytest.mark.parametrize(("loss_type", "beta"), [("sigmoid", 0.1), ("ipo", 0.1), ("sigmoid", 0.5)])
+def test_the_losses_are_those_of_plain_trl(train, base_model, loss_type, beta, tmp_path, write_rows):
+    from plain_dpo import losses_of
+
+    rows = tiny.pair_rows(12)
+    changes = {"config.preference.beta": beta, "config.preference.lossType": loss_type,
+               "config.data.shuffle": False}  # fmt: skip
+    attempt = train(rows, **changes)
+    expected = losses_of(base_model, rows, tmp_path / "plain", tiny.dpo_plan(base_model, [], **changes)["config"])
+    assert jobs.metrics(attempt, "loss") == pytest.approx(expected, rel=2e-4)
+
+
+@pytest.mark.requirement("R268")
+def test_holding_all_pairs_of_a_pass_changes_where_the_loss_is_computed_and_not_what_it_is(train):
+    one, all_ = train(), train(**{"config.preference.fusedLoss": False})
+    assert jobs.metrics(one, "loss") == pytest.approx(jobs.metrics(all_, "loss"), rel=1e-4)
+    told = [tiny.events_of(attempt, "engine_config")[0]["resolved"]["preferenceLoss"] for attempt in (one, all_)]
+    assert [loss["fused"] for loss in told] == [True, False]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_loss_of_a_pair_is_that_of_the_papers_in_float64(seed):
+    generator = torch.Generator().manual_seed(seed)
+    moved = torch.randn(8, generator=generator, dtype=torch.float64) * 5
+    lengths = torch.randint(1, 9, (8,), generator=generator)
+    for row, (sigmoid, ipo) in enumerate(zip(
+        preference_loss(moved, lengths, beta=0.3, loss_type="sigmoid").tolist(),
+        preference_loss(moved, lengths, beta=0.3, loss_type="ipo").tolist(), strict=True,
+    )):  # fmt: skip
+        better, worse = float(moved[2 * row]), float(moved[2 * row + 1])
+        assert sigmoid == pytest.approx(math.log1p(math.exp(-0.3 * (better - worse))), rel=1e-12)
+        mean = better / int(lengths[2 * row]) - worse / int(lengths[2 * row + 1])
+        assert ipo == pytest.approx((mean - 1 / 0.6) ** 2, rel=1e-12)
+
+
+def test_a_run_that_stops_and_goes_on_ends_with_the_bytes_of_one_that_did_not(train, tmp_path, base_model):
+    whole = train(**{"config.hyperparams.training.epochs": 2})
+    first = train(**{"config.hyperparams.training.epochs": 2, "pause_at": 3})
+    (saved,) = tiny.events_of(first, "snapshot")
+    second = train(**{"config.hyperparams.training.epochs": 2, "first_attempt": False, "resume": {
+        "folder": str(first / saved["folder"]), "step": 3, "manifest_sha256": saved["manifestSha256"],
+        "state_manifest_sha256": saved["stateManifestSha256"]}})  # fmt: skip
+    expected, found = weights(whole), weights(second)
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+@pytest.mark.requirement("R262")
+def test_a_run_from_an_adapter_takes_that_adapter_as_its_reference(train):
+    first = train(**{"config.hyperparams.training.epochs": 2})
+    (saved,) = tiny.events_of(first, "snapshot")
+    second = train(**{"start": {"mode": "weights", "folder": str(first / saved["folder"]),
+                                "manifest_sha256": saved["manifestSha256"]}})  # fmt: skip
+    assert jobs.metrics(second, "loss")[0] == pytest.approx(math.log(2), abs=1e-6)
+
+
+def test_validation_pairs_are_read_with_references_of_their_own(train, write_rows):
+    file = write_rows(tiny.pair_rows(5, seed=9), "held-out.jsonl")
+    attempt = train(**{"validation": {"files": [str(file)], "num_examples": 5},
+                       "config.hyperparams.training.validationFrequencySteps": 1})  # fmt: skip
+    readings = tiny.events_of(attempt, "validation")
+    assert len(readings) == 3
+    assert all(reading["perplexity"] is None for reading in readings)
+    assert readings[0]["loss"] == pytest.approx(math.log(2), abs=0.1)
+
+
+@pytest.mark.requirement("R265")
+def test_pairs_longer_than_the_limit_are_refused_by_their_places_or_left_out(train):
+    rows = tiny.pair_rows(6)
+    rows[2]["rejected"]["content"] = "far too long " * 40
+    failed = jobs.failure(train(rows, **{"config.maxSeqLength": 256}))
+    assert failed["code"] == "row_too_long"
+    left = train(rows, **{"config.maxSeqLength": 256, "config.data.truncation": "drop"})
+    assert tiny.events_of(left, "data_fit")[0]["tooLong"] == 1
+    assert tiny.events_of(left, "data_fit")[0]["rows"] == 5
