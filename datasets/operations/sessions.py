@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from datasets.cutting import MAX_SHARDS, shard_path, shown
@@ -34,6 +34,7 @@ from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.blobs import blob_path, hold
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.errors import Problem
+from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.models import Blob
 from registry.lineage import resolve_lineage
 from registry.models import Artifact, Version
@@ -79,6 +80,7 @@ def open_upload(announced: Announced, *, actor: Actor) -> tuple[Upload, bool]:
     stated = {"alias": announced.alias, "format": announced.format, "description": announced.description,
               "lineage": announced.lineage, "expires_at": timezone.now() + KEPT_FOR}
     with transaction.atomic():
+        _one_at_a_time(announced.reference, actor.name, planned)
         found = Upload.objects.select_for_update().filter(
             phase=OPEN, reference=announced.reference, created_by=actor.name, planned=planned).first()
         if found is None:
@@ -87,6 +89,13 @@ def open_upload(announced: Announced, *, actor: Actor) -> tuple[Upload, bool]:
         Upload.objects.filter(pk=found.pk).update(**stated)
     found.refresh_from_db()
     return found, False
+
+
+def _one_at_a_time(reference: str, sender: str, planned: list[dict[str, Any]]) -> None:
+    """Wait for who announces the very same upload, until the transaction ends, and so find what they opened."""
+    key = int.from_bytes(bytes.fromhex(sha256_json([reference, sender, planned]))[:8], signed=True)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
 
 
 def _planned(shards: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:

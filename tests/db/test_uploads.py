@@ -3,10 +3,12 @@
 import hashlib
 import json
 import os
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from datasets import cutting, operations, queries, upload_queries
@@ -105,6 +107,26 @@ def sent(monkeypatch):
 
     monkeypatch.setattr(clients.Client, "send", watched)
     return paths
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_same_announcement_from_several_at_once_opens_one_upload():
+    start, opened_by = threading.Barrier(5), []
+
+    def announce():
+        try:
+            start.wait()
+            opened_by.append(operations.open_upload(announced(row(1), row(2)), actor=OPERATOR))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=announce) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {upload.pk for upload, _ in opened_by} == {Upload.objects.get().pk}
+    assert sorted(is_new for _, is_new in opened_by) == [False, False, False, False, True]
 
 
 # The command -------------------------------------------------------------------------------------------------------
