@@ -9,9 +9,9 @@ class DatasetsConfig(AppConfig):
 
     def ready(self) -> None:
         """Say what it notes about bytes to who collects garbage."""
-        from datasets.garbage import NOTES, forget_bytes, unknown_analyses
+        from datasets.garbage import NOTES, forget_bytes, stale_overlaps, unknown_analyses
         from optimize_site.kernel.garbage import BOOKKEEPING, COLLECTORS, GONE
 
         BOOKKEEPING.update(NOTES)
         GONE.append(forget_bytes)
-        COLLECTORS.append(unknown_analyses)
+        COLLECTORS += [unknown_analyses, stale_overlaps]

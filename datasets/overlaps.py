@@ -6,6 +6,7 @@ the state folder by the two content hashes and can be thrown away.
 
 import json
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ METHOD = 1
 MOST_JUDGED_ROWS, MOST_JUDGED_BYTES = 5_000, 16 * 1024 * 1024
 QUICK_ROWS, QUICK_JUDGED_ROWS, QUICK_BYTES = 2_500, 1_000, 3 * 1024 * 1024
 COMPARABLE = (CHAT, PREFERENCE)
+NAMED_BY = 32
 
 
 def compare(training: Version, judged: Version, budget: Budget | None = None) -> dict[str, Any]:
@@ -114,7 +116,20 @@ def _note(coverage: dict[str, Any]) -> str:
 
 
 def _place(training: Version, judged: Version) -> Path:
-    return home() / "overlaps" / f"{training.content_hash[:32]}-{judged.content_hash[:32]}.json"
+    return overlaps_folder() / f"{training.content_hash[:NAMED_BY]}-{judged.content_hash[:NAMED_BY]}.json"
+
+
+def overlaps_folder() -> Path:
+    """Where it is kept what comparing found."""
+    return home() / "overlaps"
+
+
+def is_wanted(place: Path, known: Collection[str]) -> bool:
+    """Whether a file of the folder is worth keeping: a comparison that is over, of two sets of examples that are among
+    the `known` ones, each by the NAMED_BY first digits of its hash."""
+    training, _, judged = place.stem.partition("-")
+    done = _read(place) if training in known and judged in known else None
+    return done is not None and done["next"] is None
 
 
 def _read(place: Path) -> dict[str, Any] | None:

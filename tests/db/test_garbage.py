@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from datasets import overlaps
 from datasets.images import put_image, put_manifest
 from datasets.models import Image
 from datasets.operations import register_dataset
@@ -204,6 +205,22 @@ def test_what_was_noted_about_bytes_goes_with_them():
     grow_old()
     collect_garbage(actor=LOCAL)
     assert not Shard.objects.exists() and not Blob.objects.exists()
+
+
+def test_comparisons_of_rows_are_collected_but_those_that_are_over():
+    training = make.make_dataset("triage/train", 4)
+    judged, other = make.make_dataset("triage/eval", 3), make.make_dataset("triage/other", 3)
+    overlaps.compare(training, judged)
+    overlaps.compare(training, other, overlaps.Budget(num_bytes=1))
+    gone = old_file(overlaps.overlaps_folder() / f"{'a' * 32}-{judged.content_hash[:32]}.json", b"{}")
+    torn = old_file(overlaps.overlaps_folder() / ".overlap-x1")
+    begun = overlaps.overlaps_folder() / f"{training.content_hash[:32]}-{other.content_hash[:32]}.json"
+    assert not {name for kind, name in found() if kind == "overlap" and name == str(begun.relative_to(home()))}
+    grow_old()
+    collect_garbage(actor=LOCAL)
+    assert not any(path.exists() for path in (gone, torn, begun))
+    assert [path.name for path in overlaps.overlaps_folder().iterdir()] == [
+        f"{training.content_hash[:32]}-{judged.content_hash[:32]}.json"]
 
 
 def test_only_an_admin_collects_and_only_one_at_a_time():
