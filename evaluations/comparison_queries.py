@@ -8,7 +8,10 @@ from registry.workload_queries import get_workload
 
 
 def list_comparisons(*, workload: str = "", archived: bool = False) -> QuerySet[Comparison]:
-    """Comparisons, newest first; of one workload. Raises NotFound."""
+    """Comparisons, newest first; of one workload. Raises NotFound.
+
+    Without `archived`, those of archived workloads are left out, unless such a workload is named.
+    """
     rows = _comparisons().order_by("-created_at", "pk")
     if workload:
         return rows.filter(workload=get_workload(workload))

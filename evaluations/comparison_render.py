@@ -12,6 +12,7 @@ def comparison_row(row: Comparison) -> dict[str, Any]:
     """A comparison in a list."""
     winner = winner_of(row)
     return {"comparisonId": row.pk, "phase": row.phase, "workload": row.workload.name,
+            "isArchived": row.workload.archived_at is not None,
             "sourceRunId": row.source.run_id, "sourceSnapshotId": row.source_id, "sourceStep": row.source.step,
             "dataset": row.dataset.reference, "grader": row.grader, "targets": row.targets.count(), "fan": row.fan,
             "winnerRunId": winner.run_id if winner else None, "createdBy": row.created_by,

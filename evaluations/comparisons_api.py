@@ -39,10 +39,10 @@ def create_comparison(request: HttpRequest, body: NewComparison) -> Status[dict[
 
 
 @router.get("")
-def comparisons(request: HttpRequest, workload: str = "", project: str = "", limit: int = DEFAULT_LIMIT,
-                     offset: int = 0) -> dict[str, Any]:
-    """Comparisons, newest first."""
-    rows = list_comparisons(workload=workload or project)
+def comparisons(request: HttpRequest, workload: str = "", project: str = "", archived: bool = False,
+                limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
+    """Comparisons, newest first; those of archived workloads with `archived`, or where such a workload is named."""
+    rows = list_comparisons(workload=workload or project, archived=archived)
     return page(rows, "comparisons", comparison_row, limit=limit, offset=offset)
 
 

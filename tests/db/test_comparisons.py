@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from evaluations.comparison_render import comparison_document
@@ -11,7 +12,8 @@ from evaluations.management.commands.comparisons import Command
 from evaluations.models import Comparison, Evaluation
 from evaluations.operations import comparisons
 from evaluations.operations.comparisons import Wish, advance_comparisons, create_comparison
-from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
+from registry.models import Workload
 from runs.differences import differences
 from runs.management.commands.runs import Command as RunsCommand
 from runs.models import Run, Snapshot
@@ -162,6 +164,20 @@ def test_two_of_one_submission_at_once_are_one_comparison(parent, monkeypatch):
     wish = Wish(source(parent).pk, branches=(child.pk,), dataset="support/eval", submission_id="s")
     found = create_comparison(wish, actor=LOCAL)
     assert (found.comparison.pk, found.is_new) == (first.pk, False)
+
+
+def test_comparisons_of_an_archived_workload_are_listed_where_they_are_asked_for(parent, capsys):
+    child = complete(branch(parent, 1))
+    found = compare(parent, branches=(child.pk,))
+    Workload.objects.update(archived_at=timezone.now())
+    client = Client(headers={"Authorization": f"Bearer {LOCAL_SECRET}"})
+    numbers = [client.get("/v1/training/comparisons", query).json()["total"]
+               for query in ({}, {"archived": "true"}, {"workload": found.workload.name})]
+    assert numbers == [0, 1, 1]
+    Command().run(["list"])
+    assert found.pk[:12] not in capsys.readouterr().out
+    Command().run(["list", "--archived", "-o", "json"])
+    assert [row["isArchived"] for row in json.loads(capsys.readouterr().out)["comparisons"]] == [True]
 
 
 def test_only_what_differs_is_told():

@@ -35,10 +35,11 @@ class Command(NounCommand):
         self.show(self.client.get(f"{ROUTE}/{quote(comparison, safe='')}"), text=self._record)
 
     @verb("list", arg("--workload", "--project", default="", dest="workload", metavar="WORKLOAD"),
+          arg("--archived", action="store_true", help="those of archived workloads too"),
           arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
-    def list_comparisons(self, workload: str, limit: int, offset: int) -> None:
+    def list_comparisons(self, workload: str, archived: bool, limit: int, offset: int) -> None:
         """Show comparisons, newest first."""
-        found = self.client.get(ROUTE, workload=workload, limit=limit, offset=offset)
+        found = self.client.get(ROUTE, workload=workload, archived=archived, limit=limit, offset=offset)
         self.show(found, text=lambda page: self.table(
             ["ID", "WORKLOAD", "PHASE", "SOURCE", "STEP", "TARGETS", "WINNER", "CREATED"],
             [[row["comparisonId"][:SHOWN], row["workload"], row["phase"], row["sourceRunId"][:SHOWN],
