@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminTextareaWidget
@@ -20,7 +20,9 @@ from runs.operations import (
     resume_run,
     submit_run,
     unpin_snapshot,
+    verify_run,
 )
+from runs.verify_text import disagreements, verdict
 
 
 class DescriptorForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -58,7 +60,7 @@ class RunAdmin(ReadOnlyAdmin):
     search_fields = ("id", "config_name", "description", "config_hash", "workload__name")
     list_select_related = ("workload",)
     ordering = ("-created_at",)
-    actions = ("cancel", "pause_saving", "pause_at_latest", "resume")
+    actions = ("cancel", "pause_saving", "pause_at_latest", "resume", "verify")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.has_operate_permission(request)
@@ -112,6 +114,13 @@ class RunAdmin(ReadOnlyAdmin):
             return f"The run {resume_run(row, actor=actor).pk[:12]} goes on."
 
         carry_out(request, rows, operation)
+
+    @admin.action(description="Verify what it keeps", permissions=["view"])
+    def verify(self, request: HttpRequest, rows: QuerySet[Run]) -> None:
+        for row in rows:
+            found = verify_run(row, actor=actor_of(request))
+            tell = messages.success if found["verified"] else messages.error
+            tell(request, " ".join([f"The run {row.pk[:12]}: {verdict(found)}", *disagreements(found)]))
 
 
 @admin.register(Metric)

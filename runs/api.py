@@ -144,6 +144,12 @@ def run_attempts(request: HttpRequest, run_id: str) -> dict[str, Any]:
     return {"runId": run.pk, "attempts": [render.attempt_document(row) for row in queries.attempts_of(run)]}
 
 
+@router.get("/{run_id}/verify")
+def verify_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """Hold what the run recorded and keeps against each other: phases, figures, saves, models. Reads all its files."""
+    return operations.verify_run(queries.get_run(run_id), actor=actor_of(request))
+
+
 @router.get("/{run_id}/log")
 def run_log(request: HttpRequest, run_id: str, name: str = Query("stderr", alias="stream"),
             lines: int = Query(200, ge=1, le=5000), attempt: int | None = None) -> dict[str, Any]:

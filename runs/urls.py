@@ -14,6 +14,7 @@ urlpatterns = [
     path("runs/compare/series", views.compare.series, name="compare-series"),
     path("runs/<str:run_id>", views.detail.detail, name="detail"),
     path("runs/<str:run_id>/preview", views.preview.of_run, name="preview-run"),
+    path("runs/<str:run_id>/verify", views.verify.page_part, name="verify"),
     path("runs/<str:run_id>/series", views.curves.series, name="series"),
     path("runs/<str:run_id>/metrics.csv", views.curves.metrics_csv, name="metrics-csv"),
     path("runs/<str:run_id>/cancel", views.detail.cancel, name="cancel"),

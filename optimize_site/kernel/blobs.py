@@ -132,6 +132,16 @@ def open_blob(sha256: str) -> IO[bytes]:
     return store().open(blob_name(sha256), "rb")
 
 
+def kept_digest(sha256: str) -> str:
+    """The SHA-256 that a blob's bytes have now; another one than its name where the disk changed them. Raises OSError.
+    """
+    digest = hashlib.sha256()
+    with open_blob(sha256) as file:
+        for chunk in read_chunks(file):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
 def blob_path(sha256: str) -> Path:
     """The blob's file on this node, for jobs that read it from disk."""
     return Path(store().path(blob_name(sha256)))

@@ -12,6 +12,7 @@ from runs.operations.queueing import prioritize_run, why_not_prioritize
 from runs.operations.retention import tend_snapshots
 from runs.operations.submit import Submission, submit_run
 from runs.operations.sweeping import sweep_runs
+from runs.operations.verify import verify_run
 
 __all__ = [
            "Pausing",
@@ -34,6 +35,7 @@ __all__ = [
            "sweep_runs",
            "tend_snapshots",
            "unpin_snapshot",
+           "verify_run",
            "why_not_pause",
            "why_not_prioritize",
 ]

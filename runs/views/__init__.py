@@ -13,7 +13,8 @@ from runs.views import (
     preview,
     shown,
     snapshots,
+    verify,
 )
 
 __all__ = ["branching", "compare", "curves", "detail", "epochs", "lifecycle", "lineage", "listing", "new", "preview",
-           "shown", "snapshots"]
+           "shown", "snapshots", "verify"]

@@ -291,3 +291,12 @@ def test_a_pause_asked_for_elsewhere_is_named_with_who_asked(viewer, running):
     pause_run(running, checkpoint="save", actor=Actor("ada", "operator"))
     assert "it saves after the update it is at, then rests" in shown(browser_of("admin"), running)
     assert "Asked for by ada" in shown(viewer, running)
+
+
+def test_a_run_is_verified_from_its_page_and_in_the_admin(admin, viewer, done):
+    assert reverse("runs:verify", args=[done.pk]) in viewer.get(
+        reverse("runs:detail", args=[done.pk]), {"tab": "checks"}).content.decode()
+    text = page(viewer, "runs:verify", done.pk)
+    assert "Disagrees" in text and "the manifest cannot be read" in text  # the scene's saves are not on the disk
+    told = text_of(admin.post("/admin/runs/run/", {"action": "verify", "_selected_action": [done.pk]}, follow=True))
+    assert f"The run {done.pk[:12]}: Not OK" in told and "the manifest cannot be read" in told

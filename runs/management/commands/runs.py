@@ -12,6 +12,7 @@ from rich.status import Status
 
 from optimize_site.kernel.commands import (
     EXIT_CANCELLED,
+    EXIT_CHECK_FAILED,
     EXIT_DONE,
     EXIT_REFUSED,
     EXIT_TIMED_OUT,
@@ -24,7 +25,7 @@ from optimize_site.kernel.commands import (
 )
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, Problem, Unavailable
-from runs import text
+from runs import text, verify_text
 from runs.errors import RunRefused
 from runs.lengths_text import lengths_rows
 from runs.management.branch_verbs import BranchVerbs
@@ -162,6 +163,13 @@ class Command(BranchVerbs):
         """Show the run's committed snapshots, newest first."""
         self.show(self.client.get(f"{address(run)}/snapshots", limit=limit, offset=offset), text=self._snapshots)
 
+    @verb("verify", RUN)
+    def verify(self, run: str) -> int:
+        """Check the run's phases, figures, saves and models against what was recorded; 8 where something disagrees."""
+        found = self.client.get(f"{address(run)}/verify")
+        self.show(found, text=self._verified)
+        return EXIT_DONE if found["verified"] else EXIT_CHECK_FAILED
+
     @verb("log", RUN, arg("--stream", choices=["stderr", "stdout"], default="stderr"),
           arg("--lines", type=int, default=200), arg("--attempt", type=int, default=None))
     def log(self, run: str, stream: str, lines: int, attempt: int | None) -> None:
@@ -263,6 +271,11 @@ class Command(BranchVerbs):
     def _snapshots(self, page: dict[str, Any]) -> None:
         self.table(text.SNAPSHOT_COLUMNS, text.snapshot_rows(page["snapshots"]), right=["SAVED STEP", "SIZE"])
         _footer(page, "snapshots")
+
+    def _verified(self, found: dict[str, Any]) -> None:
+        self.table(verify_text.CHECK_COLUMNS, verify_text.check_rows(found["checks"]))
+        for line in (verify_text.verdict(found), *verify_text.disagreements(found)):
+            print(plain(line))
 
     # Following -------------------------------------------------------------------------------------------------------
 
