@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from optimize_child.failures import JobFailure
-from optimize_child.refusals import refuse_rows
+from optimize_child.refusals import NAMED_ROWS, RefusedRows, refuse_rows, refuse_untrained_rows
 from optimize_child.row_fit import LongRows
 from optimize_child.tokens import CORRECT
 
@@ -25,6 +25,22 @@ def test_rows_that_are_too_long_are_refused_in_the_words_of_the_table(case):
 
 @pytest.mark.parametrize("case", WORDS["bad"], ids=lambda case: str(case["count"]))
 def test_rows_that_cannot_be_trained_on_are_refused_in_the_words_of_the_table(case):
+    bad = RefusedRows()
+    for row in case["rows"]:
+        bad.add(row["line"], row["reason"])
     with pytest.raises(JobFailure) as refused:
-        refuse_rows([(row["line"], row["reason"]) for row in case["rows"]], "cannot be trained on", CORRECT)
+        refuse_rows(bad, "cannot be trained on", CORRECT)
     assert refused.value.reason == case["reason"]
+
+
+@pytest.mark.parametrize("refuse", [lambda rows: refuse_rows(rows, "cannot be trained on", CORRECT),
+                                    refuse_untrained_rows], ids=["bad", "empty"])
+def test_of_very_many_refused_rows_only_those_that_are_named_are_held(refuse):
+    rows = RefusedRows()
+    for number in range(1, 100_001):
+        rows.add(f"line {number}", "not this one")
+    assert len(rows.named) == NAMED_ROWS
+    with pytest.raises(JobFailure) as refused:
+        refuse(rows)
+    assert "100000 rows" in refused.value.reason and refused.value.reason.endswith(" and 99980 more")
+    assert refused.value.evidence["count"] == 100_000 and len(refused.value.evidence["rows"]) == NAMED_ROWS

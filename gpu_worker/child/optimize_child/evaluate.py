@@ -18,7 +18,7 @@ from optimize_child.checks import end_tokens
 from optimize_child.job import Job
 from optimize_child.lines import Line, read_lines
 from optimize_child.models import load_model
-from optimize_child.refusals import refuse_rows
+from optimize_child.refusals import RefusedRows, refuse_rows
 from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, text_of, tools_of
 from optimize_child.template import TemplateRefused
 from optimize_child.tokenizer import load_template, load_tokenizer
@@ -78,18 +78,18 @@ class Evaluation:
         """The rows to ask, each rendered as training renders it. A row that cannot be asked refuses the whole."""
         skipped = set(self.plan["skip_positions"])
         found: list[Question] = []
-        refused: list[tuple[str, str]] = []
+        refused = RefusedRows()
         for line, row in self._rows(refused):
             if line.position in skipped:
                 continue
             try:
                 found.append(self._question(line.position, row))
             except TemplateRefused as error:
-                refused.append((line.place, f"the chat template refuses the prompt: {error}"))
+                refused.add(line.place, f"the chat template refuses the prompt: {error}")
         refuse_rows(refused, "cannot be asked", "Correct or remove these rows and register the dataset again.")
         return found
 
-    def _rows(self, refused: list[tuple[str, str]]) -> Iterator[tuple[Line, dict[str, Any]]]:
+    def _rows(self, refused: RefusedRows) -> Iterator[tuple[Line, dict[str, Any]]]:
         if self.plan["rows"].get("inline"):
             for position, row in enumerate(self.plan["rows"]["inline"]):
                 yield Line(f"input {position + 1}", position, b""), _with_answer(row)
@@ -98,11 +98,11 @@ class Evaluation:
             try:
                 row = read_row(line.data)
             except LineRefused as error:
-                refused.append((line.place, str(error)))
+                refused.add(line.place, str(error))
                 continue
             reason = _why_not(row)
             if reason:
-                refused.append((line.place, reason))
+                refused.add(line.place, reason)
             else:
                 yield line, row
             if line.position % 500 == 0:

@@ -16,7 +16,7 @@ from optimize_child.failures import JobFailure
 from optimize_child.image_messages import image_paths
 from optimize_child.lines import Line, read_lines
 from optimize_child.masks import MaskRefused
-from optimize_child.refusals import refuse_rows, refuse_untrained_rows
+from optimize_child.refusals import RefusedRows, refuse_rows, refuse_untrained_rows
 from optimize_child.row_fit import LongRows, no_row_left
 from optimize_child.rows import LineRefused, check_row, read_row, tools_of
 from optimize_child.template import TemplateRefused
@@ -143,21 +143,21 @@ class _Collected:
         self.store = store
         self.long = LongRows(reading.max_length, reading.truncation)
         self.places: list[tuple[Path, int]] = []
-        self.bad: list[tuple[str, str]] = []
-        self.empty: list[str] = []
+        self.bad = RefusedRows()
+        self.empty = RefusedRows()
 
     def take(self, line: Line, place: tuple[Path, int]) -> None:
         try:
             (ids, (trained,)) = self.reader.read(self._good(line), [self.reading.policy])
         except (LineRefused, MaskRefused, TemplateRefused) as error:
-            self.bad.append((line.place, str(error)))
+            self.bad.add(line.place, str(error))
             return
         if len(ids) > self.reading.max_length:
             self.long.add(len(ids), line.place)
         elif self.store.add(ids, trained):
             self.places.append(place)
         else:
-            self.empty.append(line.place)
+            self.empty.add(line.place)
 
     def _good(self, line: Line) -> dict[str, Any]:
         row = read_row(line.data)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from optimize_child.lines import Line, read_lines
 from optimize_child.masks import MaskRefused
-from optimize_child.refusals import refuse_rows
+from optimize_child.refusals import RefusedRows, refuse_rows
 from optimize_child.rows import LineRefused, check_pair, has_images, messages_of, read_row, tools_of
 from optimize_child.template import TemplateRefused
 from optimize_child.template_check import NotRendered, TemplateCheck, TemplateProblem
@@ -33,12 +33,12 @@ def read_pairs(files: Iterable[Path], check: TemplateCheck) -> Iterator[Pair]:
 
     Raises JobFailure at its end for every row that is no pair, or that the template cannot render after its prompt.
     """
-    bad: list[tuple[str, str]] = []
+    bad = RefusedRows()
     for line in read_lines(files):
         try:
             yield _pair(line, check)
         except (LineRefused, MaskRefused, TemplateRefused) as error:
-            bad.append((line.place, str(error)))
+            bad.add(line.place, str(error))
     refuse_rows(bad, "cannot be trained on", "Correct or remove these pairs and register the dataset again.")
 
 

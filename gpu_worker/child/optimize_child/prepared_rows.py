@@ -11,7 +11,7 @@ import pyarrow
 from pyarrow import parquet
 
 from optimize_child.failures import JobFailure
-from optimize_child.refusals import refuse_rows
+from optimize_child.refusals import RefusedRows, refuse_rows
 from optimize_child.row_fit import LongRows, no_row_left
 from optimize_child.token_rows import RowStore, TokenRows
 
@@ -51,11 +51,11 @@ def read_prepared(
     folder: Path | None = None,
 ) -> TokenRows:
     """Numbered rows as they were prepared. Raises JobFailure naming those that cannot be trained on."""
-    store, bad, number = RowStore(folder), [], 0
+    store, bad, number = RowStore(folder), RefusedRows(), 0
     for number, ids, mask in rows:
         reason = _why_not(ids, mask, vocabulary)
         if reason:
-            bad.append((f"row {number}", reason))
+            bad.add(f"row {number}", reason)
         elif len(ids) > long_rows.limit:
             long_rows.add(len(ids), f"row {number}")
         else:

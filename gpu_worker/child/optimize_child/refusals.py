@@ -7,19 +7,36 @@ from optimize_child.failures import JobFailure
 NAMED_ROWS = 20
 
 
-def refuse_rows(bad: list[tuple[str, str]], what: str, hint: str, *, total: int | None = None) -> None:
-    """Raise JobFailure `bad_row` for the refused rows, the first of them named with their reasons; `total` is how many
-    there are where `bad` does not hold them all."""
-    if not bad:
+class RefusedRows:
+    """Rows that refuse a dataset: those that a refusal names, the rest as a number; a large dataset may have
+    millions."""
+
+    def __init__(self) -> None:
+        self.named: list[tuple[str, str]] = []
+        self.count = 0
+
+    def add(self, place: str, reason: str = "") -> None:
+        """One more row, after those before it."""
+        self.count += 1
+        if self.count <= NAMED_ROWS:
+            self.named.append((place, reason))
+
+    def add_unnamed(self, count: int) -> None:
+        """So many more rows, behind those that are named."""
+        self.count += count
+
+
+def refuse_rows(bad: RefusedRows, what: str, hint: str) -> None:
+    """Raise JobFailure `bad_row` for the refused rows, the first of them named with their reasons."""
+    if not bad.count:
         return
-    count = total or len(bad)
-    named = "; ".join(f"{place}: {text}" for place, text in bad[:NAMED_ROWS])
+    named = "; ".join(f"{place}: {text}" for place, text in bad.named)
     raise JobFailure(
         "bad_row",
-        f"{count_rows(count)} {what}. {named}{and_more(count)}",
+        f"{count_rows(bad.count)} {what}. {named}{and_more(bad.count)}",
         hint=hint,
-        rows=[{"line": place, "reason": text} for place, text in bad[:NAMED_ROWS]],
-        count=count,
+        rows=[{"line": place, "reason": text} for place, text in bad.named],
+        count=bad.count,
     )
 
 
@@ -37,17 +54,17 @@ def refuse_long_rows(longest: list[tuple[int, str]], count: int, what: str, hint
     )
 
 
-def refuse_untrained_rows(places: list[str]) -> None:
+def refuse_untrained_rows(empty: RefusedRows) -> None:
     """Raise JobFailure `nothing_to_train` for rows of which no token would be trained."""
-    if not places:
+    if not empty.count:
         return
+    places = [place for place, _ in empty.named]
     raise JobFailure(
         "nothing_to_train",
-        f"{count_rows(len(places))} without a token to train on: "
-        f"{', '.join(places[:NAMED_ROWS])}{and_more(len(places))}",
+        f"{count_rows(empty.count)} without a token to train on: {', '.join(places)}{and_more(empty.count)}",
         hint="Give these rows an answer, or change the loss group so that it covers one.",
-        rows=[{"line": place} for place in places[:NAMED_ROWS]],
-        count=len(places),
+        rows=[{"line": place} for place in places],
+        count=empty.count,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from optimize_child.masks import Policy
-from optimize_child.refusals import refuse_rows
+from optimize_child.refusals import RefusedRows, refuse_rows
 from optimize_child.turns import turn_starts
 
 RULE = "system_needs_user_with_tools"
@@ -20,14 +20,14 @@ class SystemAlone:
 
     def __init__(self, policy: Policy) -> None:
         self._each_message = "the run states a loss policy" if policy != Policy() else ""
-        self._rows: list[tuple[str, str]] = []
+        self._rows = RefusedRows()
 
     def see(self, dataset: str, place: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> None:
         """A row as it was read."""
         if len(turn_starts(messages)) > 1:
             self._each_message = self._each_message or f"{place} of the {dataset} dataset has several turns"
         if tools and messages[0]["role"] == "system":
-            self._rows.append((f"{place} of the {dataset} dataset", "a system message beside tools"))
+            self._rows.add(f"{place} of the {dataset} dataset", "a system message beside tools")
 
     def see_trimmed(self, dataset: str, place: str) -> None:
         """A row whose oldest turns have to go."""

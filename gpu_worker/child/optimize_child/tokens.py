@@ -10,7 +10,7 @@ from typing import NamedTuple
 from optimize_child.explicit_masks import explicit_mask, require_length
 from optimize_child.lines import Line, read_lines
 from optimize_child.masks import Conversation, MaskRefused, Policy, Span, token_mask
-from optimize_child.refusals import refuse_rows, refuse_untrained_rows
+from optimize_child.refusals import RefusedRows, refuse_rows, refuse_untrained_rows
 from optimize_child.row_fit import LongRows, no_row_left
 from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, tools_of
 from optimize_child.system_alone import SystemAlone
@@ -92,9 +92,9 @@ class _Reader:
         self.check = TemplateCheck(template)
         self.reading = reading
         self.store = store
-        self.bad: list[tuple[str, str]] = []
+        self.bad = RefusedRows()
         self.long = LongRows(reading.max_length, reading.truncation)
-        self.empty: list[str] = []
+        self.empty = RefusedRows()
         self.trimmed = self.turns_removed = self.masked = 0
 
     def render_all(self, lines: Iterator[Line]) -> Iterator[Rendered | None]:
@@ -102,7 +102,7 @@ class _Reader:
             try:
                 yield self._render(line)
             except (LineRefused, MaskRefused, TemplateRefused) as error:
-                self.bad.append((line.place, str(error)))
+                self.bad.add(line.place, str(error))
                 yield None
 
     def _render(self, line: Line) -> Rendered:
@@ -128,7 +128,7 @@ class _Reader:
             try:
                 self._fit(row, row_ids, row_offsets)
             except (MaskRefused, TemplateRefused) as error:
-                self.bad.append((row.line.place, str(error)))
+                self.bad.add(row.line.place, str(error))
 
     def _fit(self, row: Rendered, ids: list[int], offsets: list[tuple[int, int]]) -> None:
         if row.mask is not None:
@@ -169,7 +169,7 @@ class _Reader:
         if self.store.add(ids, trained):
             self.masked += row.mask is not None
         else:
-            self.empty.append(row.line.place)
+            self.empty.add(row.line.place)
 
     def finish(self) -> TokenRows:
         refuse_rows(self.bad, "cannot be trained on", CORRECT)

@@ -17,7 +17,7 @@ from optimize_child.analysis.findings import NAMED_ROWS
 from optimize_child.analysis.labels import Labels
 from optimize_child.analysis.partials import Store
 from optimize_child.lines import place, shard_name
-from optimize_child.refusals import refuse_rows
+from optimize_child.refusals import RefusedRows, refuse_rows
 
 LENGTHS = "lengths.bin"
 LIMITS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
@@ -129,17 +129,12 @@ class Merged:
 
     def refuse_bad_rows(self) -> None:
         """Raise JobFailure `bad_row` where lines are no good rows."""
-        named = [
-            (place(self._number(chunk.number, line), chunk.file, self._files), reason)
-            for chunk, facts in zip(self._chunks, self._facts, strict=True)
-            for line, reason in facts["bad"]
-        ]
-        refuse_rows(
-            named,
-            "cannot be measured",
-            "Correct or remove these rows and register the dataset again.",
-            total=self._sum("badRows"),
-        )
+        bad = RefusedRows()
+        for chunk, facts in zip(self._chunks, self._facts, strict=True):
+            for line, reason in facts["bad"]:
+                bad.add(place(self._number(chunk.number, line), chunk.file, self._files), reason)
+        bad.add_unnamed(self._sum("badRows") - bad.count)
+        refuse_rows(bad, "cannot be measured", "Correct or remove these rows and register the dataset again.")
 
     def write_rows(self, path: Path) -> Totals:
         """Every row's four numbers at `path`, little endian, row after row, and its fingerprints in files of their
