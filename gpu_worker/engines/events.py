@@ -152,6 +152,30 @@ class Answer(Event, tag="answer", frozen=True, kw_only=True):
     tools: list[dict[str, Any]] | None = None
 
 
+class Missed(Event, tag="missed", frozen=True, kw_only=True):
+    """A row that a smoke check's model did not reproduce."""
+
+    position: int
+    prompt: list[dict[str, Any]]
+    expected: str
+    answer: str
+    finish: str
+
+
+class Smoke(Event, tag="smoke", frozen=True, kw_only=True):
+    """A smoke check's verdict: how many rows of its slice were scored and reproduced, whether it was memorised."""
+
+    verdict: Literal["passed", "failed", "ungraded", "not_memorised_in_steps"]
+    score: float | None
+    threshold: float
+    rows: int
+    scored: int
+    reproduced: int
+    toolAnswers: int
+    memorised: bool
+    step: int
+
+
 class Warned(Event, tag="warning", frozen=True, kw_only=True):
     """Something a person should know that stops nothing."""
 
@@ -212,6 +236,8 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     Snapshot,
     Saves,
     Answer,
+    Missed,
+    Smoke,
     Warned,
     Failure,
     Stopped,
@@ -231,6 +257,8 @@ AnyEvent = (
     | Snapshot
     | Saves
     | Answer
+    | Missed
+    | Smoke
     | Warned
     | Failure
     | Stopped

@@ -73,6 +73,13 @@ class StartPart(Part, frozen=True, kw_only=True):
     state_manifest_sha256: str | None = None
 
 
+class SmokePart(Part, frozen=True, kw_only=True):
+    """A smoke check: the rows at the start of the dataset it trains on, and the share of them it must reproduce."""
+
+    rows: int
+    threshold: float
+
+
 class Plan(Part, frozen=True, kw_only=True):
     """What every plan states."""
 
@@ -97,6 +104,7 @@ class SftPlan(Plan, frozen=True, kw_only=True):
     resume: ResumePart | None = None
     start: StartPart | None = None
     pause_at: int | None = None
+    smoke: SmokePart | None = None
     first_attempt: bool = True
     strict: bool = False
 

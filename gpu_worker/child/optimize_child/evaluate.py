@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import PeftModel
-from transformers import AutoConfig
 from transformers.utils import logging as transformers_logging
 
 from optimize_child.answers import Asked, Limits, answer_all
-from optimize_child.checks import end_tokens
 from optimize_child.job import Job
 from optimize_child.lines import Line, read_lines
 from optimize_child.models import load_model
+from optimize_child.questions import Question, answer_text, question_of, stop_ids
 from optimize_child.refusals import RefusedRows, refuse_rows
-from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, text_of, tools_of
+from optimize_child.rows import LineRefused, check_row, has_images, read_row
 from optimize_child.template import TemplateRefused
 from optimize_child.tokenizer import load_template, load_tokenizer
 
 PARITY_ROWS = 5
 # The largest difference of a logit, relative to the largest logit: fp32 rounding, or bf16's on a GPU.
 PARITY_BOUND = {"cpu": 1e-4, "cuda": 3e-2}
-
-
-@dataclass(frozen=True)
-class Question:
-    """One row as it is asked: the messages before the answer, the tools it offers, and the answer it expects."""
-
-    position: int
-    messages: list[dict[str, Any]]
-    tools: list[dict[str, Any]] | None
-    expected: str | None
-    shown: list[dict[str, Any]]
-    tokens: list[int]
 
 
 def run(job: Job) -> None:
@@ -83,7 +69,7 @@ class Evaluation:
             if line.position in skipped:
                 continue
             try:
-                found.append(self._question(line.position, row))
+                found.append(question_of(self.template, line.position, row))
             except TemplateRefused as error:
                 refused.add(line.place, f"the chat template refuses the prompt: {error}")
         refuse_rows(refused, "cannot be asked", "Correct or remove these rows and register the dataset again.")
@@ -108,13 +94,6 @@ class Evaluation:
             if line.position % 500 == 0:
                 self.job.leave_if_asked()
 
-    def _question(self, position: int, row: dict[str, Any]) -> Question:
-        plain, tools = messages_of(row), tools_of(row)
-        text = self.template.render(plain[:-1], tools, to_answer=True)
-        (tokens,), _ = self.template.tokenize([text])
-        expected = text_of(row["messages"][-1].get("content")) if not row.get("unanswered") else None
-        return Question(position, plain[:-1], tools, expected, row["messages"][:-1], tokens)
-
     def _fits(self, question: Question) -> bool:
         longest = self.plan.get("max_prompt_tokens")
         return longest is None or len(question.tokens) <= longest
@@ -124,7 +103,7 @@ class Evaluation:
     def _ask(self, questions: list[Question]) -> None:
         self.job.stage("loading")
         model = load_model(self.base, device=self.device).eval()
-        limits = Limits(self._stop_ids(), self.plan["max_new_tokens"])
+        limits = Limits(stop_ids(self.base, self.tokenizer), self.plan["max_new_tokens"])
         # Merging changes the weights in place, so the systems that need them as they are go first.
         systems = sorted(self.plan["systems"], key=lambda system: system.get("adapter") is not None)
         for system in systems:
@@ -133,10 +112,6 @@ class Evaluation:
             self._answer(with_adapter, system["name"], questions, limits)
             if system is not systems[-1] and with_adapter is not model:
                 with_adapter.unload()
-
-    def _stop_ids(self) -> frozenset[int]:
-        config = AutoConfig.from_pretrained(self.base, local_files_only=True)
-        return frozenset({self.tokenizer.eos_token_id, *end_tokens(self.base, config)})
 
     def _with_adapter(self, model: Any, system: dict[str, Any], questions: list[Question], *, last: bool) -> Any:
         """The model as this system answers: bare, with the adapter beside it, or with the adapter merged."""
@@ -191,11 +166,7 @@ class Evaluation:
             self.job.leave_if_asked()
 
     def _emit(self, question: Question, system: str, answer: list[int] | None, finish: str | None) -> None:
-        text = (
-            None
-            if answer is None
-            else self.tokenizer.decode(answer, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        )
+        text = None if answer is None else answer_text(self.tokenizer, answer)
         tools = {"tools": question.tools} if question.tools else {}
         self.job.events.emit(
             "answer",

@@ -47,6 +47,11 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         ("tools",),
     ),
+    "missed": (("position", "prompt", "expected", "answer", "finish"), ()),
+    "smoke": (
+        ("verdict", "score", "threshold", "rows", "scored", "reproduced", "toolAnswers", "memorised", "step"),
+        (),
+    ),
     "warning": (("code", "message"), ()),
     "failure": (("code", "reason", "hint", "evidence"), ()),
     "stopped": (("reason",), ("step",)),

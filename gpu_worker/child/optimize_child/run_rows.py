@@ -63,6 +63,10 @@ def sequences_of(rows: TokenRows, config: dict[str, Any]) -> list[list[int]]:
     return one_row_each(len(rows))
 
 
+def _at_most(first: int | None, count: int | None) -> int | None:
+    return count if first is None or count is None else min(first, count)
+
+
 class _RunReader:
     """Reads each of a run's datasets in its own form, under the run's one set of rules."""
 
@@ -76,7 +80,8 @@ class _RunReader:
             image_rows.require_plain_settings(self.config)
 
     def read(self, dataset: dict[str, Any], name: str) -> TokenRows:
-        total = dataset.get("num_examples")
+        first = self._first(name)
+        total = _at_most(first, dataset.get("num_examples"))
         self.job.stage("tokenising", 0, total)
 
         def tick(done: int) -> None:
@@ -89,9 +94,14 @@ class _RunReader:
         reading = reading_of(self.job.plan, name, self.watch)
         if self.holds_images:
             return image_rows.read_image_rows(files, self._images(dataset), reading, tick, self.job.folder)
-        rows = read_tokens(files, self.template, reading, tick, self.job.folder)
+        rows = read_tokens(files, self.template, reading, tick, self.job.folder, first=first)
         require_masks(reading.mask_column, rows.masked, name)
         return rows
+
+    def _first(self, name: str) -> int | None:
+        """How many rows are read: a smoke check trains on those at the dataset's start; None is all of them."""
+        smoke = self.job.plan.get("smoke")
+        return smoke["rows"] if smoke and name == "training" else None
 
     def _images(self, dataset: dict[str, Any]) -> ImageReader:
         # Few runs read images, and every run would wait for what is imported for them.

@@ -29,7 +29,16 @@ from optimize_child.trl_arguments import trainer_arguments
 
 def run(job: Job) -> None:
     """The whole of one attempt, from its plan to its last event."""
-    follow(Run(job))
+    follow(_run_of(job))
+
+
+def _run_of(job: Job) -> Run:
+    if not job.plan.get("smoke"):
+        return Run(job)
+    # No other run waits for what reading answers imports.
+    from optimize_child.smoke import SmokeRun
+
+    return SmokeRun(job)
 
 
 def follow(run_: Run) -> None:
@@ -315,6 +324,9 @@ class Run:
         step = self.trainer.state.global_step
         if self.course.left:
             raise Stopped(self.course.left, step)
+        self._finish(step)
+
+    def _finish(self, step: int) -> None:
         self.job.events.emit(
             "finished", step=step, adapter=f"snapshots/step-{step}", totals=self.trainer._totals, sync=True
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,9 +52,13 @@ def read_tokens(
     reading: Reading,
     tick: Callable[[int], None],
     folder: Path | None = None,
+    first: int | None = None,
 ) -> TokenRows:
-    """Every row of a dataset as tokens and mask. Raises JobFailure naming the rows that cannot be trained on."""
-    return tokens_of_lines(read_lines(files), template, reading, tick, folder)
+    """Every row of a dataset, or so many `first` ones, as tokens and mask.
+
+    Raises JobFailure naming the rows that cannot be trained on.
+    """
+    return tokens_of_lines(islice(read_lines(files), first), template, reading, tick, folder)
 
 
 def tokens_of_lines(
