@@ -14,6 +14,7 @@ from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import Unavailable
+from optimize_site.kernel.losses import loss_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
 from optimize_site.kernel.plan_parts import base_model_part
@@ -83,9 +84,9 @@ class AnalysisWork:
         """A worker that stopped says nothing against the data; a job that keeps dying does."""
         lost = Attempt.objects.filter(holder_kind=self.kind, holder_id=row.pk, outcome="lost").count()
         if ending.outcome == "lost" and lost >= setting("trainer.jobs.max-attempts"):
-            reason = f"Its job ended {lost} times without saying why. {ending.last_words[-300:]}".strip()
-            move(row, phases.FAILED, phases=phases.PHASES, actor=SYSTEM, reason=reason, failure_code="job_lost",
-                 failure_reason=reason, failure_hint="The attempt's log has more; is there enough memory?")
+            code, reason, hint = loss_words(ending, lost)
+            move(row, phases.FAILED, phases=phases.PHASES, actor=SYSTEM, reason=reason, failure_code=code,
+                 failure_reason=reason, failure_hint=hint)
             return
         move(row, phases.PENDING, phases=phases.PHASES, actor=SYSTEM, reason=ending.outcome, queued_at=timezone.now())
         doorbell.ring_devices()

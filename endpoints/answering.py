@@ -12,6 +12,7 @@ from optimize_site.kernel import events
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.conf import setting
+from optimize_site.kernel.losses import loss_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import PhaseTable, move
 from optimize_site.kernel.work import Ask, Ending, attempt_folder
@@ -82,8 +83,7 @@ class AnsweringWork:
         """A worker that stopped says nothing against the work; a job that keeps dying does."""
         lost = Attempt.objects.filter(holder_kind=self.kind, holder_id=row.pk, outcome="lost").count()
         if ending.outcome == "lost" and lost >= setting("trainer.jobs.max-attempts"):
-            reason = f"Its job ended {lost} times without saying why. {ending.last_words[-300:]}"
-            self.fail(row, "job_lost", reason.strip(), "The attempt's log has more; is there enough memory?")
+            self.fail(row, *loss_words(ending, lost))
             return
         queue(row, self.table)
 

@@ -11,7 +11,7 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, transaction
 from django.utils import timezone
 
-from gpu_worker import claims, processes, tail
+from gpu_worker import claims, processes, stalls, tail
 from gpu_worker.control_file import write_control
 from gpu_worker.engines import plans
 from gpu_worker.errors import LeaseLost
@@ -56,6 +56,8 @@ class Driver:
         self.watched_at = 0.0
         self.asked: Ask = ""
         self.asked_since = 0.0
+        self.stall = stalls.StallWatch(self.folder, limit=float(setting("trainer.jobs.stalled-seconds")),
+                                       device_kind=attempt.lease.device.kind)
 
     def drive(self) -> None:
         """Until the job is gone and its end is stored. Raises LeaseLost where another worker took over."""
@@ -150,6 +152,7 @@ class Driver:
         if now - self.watched_at >= WATCH_SECONDS:
             self.watched_at = now
             self._watch(now)
+            self._end_stalled(now)
         if now - self.renewed_at >= RENEW_SECONDS:
             self.renewed_at = now
             claims.renew(self.attempt.lease)
@@ -166,6 +169,15 @@ class Driver:
             self.asked_since = self.asked_since or now
             self.asked = asked
             write_control(self.folder, self.attempt, asked)
+
+    def _end_stalled(self, now: float) -> None:
+        """End a job that has stopped getting on, once what it was at is written down."""
+        if not self.stall.is_stalled(now):
+            return
+        found = stalls.record_stall(self.folder, self.attempt.lease.device, limit=self.stall.limit)
+        log.warning("job stalled", extra={"action": "job_stalled", "attempt": self.attempt.pk,
+                                          "reason": found.get("noStacks", "")})
+        processes.end(self.folder)
 
     def _lose_patience(self, now: float) -> None:
         if self.asked and now - self.asked_since > PATIENCE[self.asked]:
@@ -217,6 +229,9 @@ def read_ending(folder: Path) -> Ending:
         exit_record: dict[str, Any] = json.loads((folder / "exit.json").read_text())
     except (OSError, ValueError):
         exit_record = {}
+    stalled = stalls.recorded_stall(folder)
+    if stalled is not None:
+        exit_record["stalled"] = stalled
     said = tail.ending(folder)
     outcomes: dict[str, Outcome] = {"finished": "finished", "failure": "failed", "stopped": "stopped"}
     outcome = outcomes[said["type"]] if said else "lost"

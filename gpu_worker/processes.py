@@ -18,6 +18,11 @@ def recorded(folder: Path) -> list[Identity]:
             (found.get("shepherd"), found.get("job")) if entry]
 
 
+def job_of(folder: Path) -> Identity | None:
+    """The process that does the work; the shepherd is written down before it and only waits."""
+    return next(reversed(recorded(folder)), None)
+
+
 def any_alive(folder: Path) -> bool:
     """Whether anything of this attempt still runs."""
     return any(process.is_alive() for process in recorded(folder))

@@ -11,6 +11,7 @@ from optimize_site.kernel import doorbell
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.catalog import BaseModelEntry, load_catalog, load_correction
 from optimize_site.kernel.conf import home, setting
+from optimize_site.kernel.losses import loss_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
 from optimize_site.kernel.work import Ask, Ending, takes_host_work
@@ -97,8 +98,8 @@ class BaseModelWork:
         tries = Attempt.objects.filter(holder_kind=self.kind, holder_id=row.pk, outcome="lost",
                                        started_at__gte=row.selected_at or row.created_at).count()
         if ending.outcome == "lost" and tries >= setting("trainer.jobs.max-attempts"):
-            self._refuse(row, "job_lost", f"Its preparation ended {tries} times without saying why. "
-                                          f"{ending.last_words[-300:]}".strip())
+            code, reason, _ = loss_words(ending, tries)
+            self._refuse(row, code, reason)
             return
         move(row, phases.PENDING, phases=phases.PHASES, actor=SYSTEM, reason=ending.outcome, queued_at=timezone.now())
         doorbell.ring_devices()

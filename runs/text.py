@@ -86,9 +86,19 @@ def state_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Pause", pause_line(run) if run["pause"] else None),
         ("Pauses at", f"update {run['pauseAtStep']}" if run["pauseAtStep"] else None),
         ("Lengths", check_words(run["lengthCheck"])),
-        ("Failure", _first_line(run["failureReason"])), ("To do", run["failureHint"] if run["failureReason"] else None),
+        *(_failure_rows(run) if run["failureReason"] else ()),
         *(("Warning", warning["message"]) for warning in run["warnings"]),
     ]
+
+
+def _failure_rows(run: Mapping[str, Any]) -> Iterator[Row]:
+    """Why it failed: the sentence, its code, what to do, and the evidence a line each."""
+    yield from (("Failure", _first_line(run["failureReason"])), ("Code", run["failureCode"]),
+                ("To do", run["failureHint"]))
+    for path, value in _leaves(run["failureEvidence"] or {}, ""):
+        first, *others = str(value).splitlines() or [""]
+        yield "Evidence", f"{path}: {first}"
+        yield from (("", line) for line in others)
 
 
 def result_rows(run: Mapping[str, Any]) -> list[Row]:

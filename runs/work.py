@@ -11,6 +11,8 @@ from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import Unavailable
+from optimize_site.kernel.losses import LOST as LOST_CODE
+from optimize_site.kernel.losses import STALLED, stall_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
 from optimize_site.kernel.plan_parts import base_model_part
@@ -72,7 +74,7 @@ class RunWork:
             return
         _charge(row, attempt)
         events.record(self.kind, row.pk, "run.attempt_ended", actor=SYSTEM, data={
-            "attempt": attempt.number, "outcome": ending.outcome, "code": row.failure_code, "exit": ending.exit})
+            "attempt": attempt.number, "outcome": ending.outcome, "code": row.failure_code, "exit": _exit_record(ending)})
         if ending.outcome == "finished":
             _move(row, "RECORDING", failure_code="", failure_reason="", failure_hint="", failure_evidence={})
         elif row.cancel_requested_at is not None:
@@ -296,13 +298,29 @@ def _settle_loss(row: Run, attempt: Attempt, ending: Ending) -> None:
                  evidence={"exit": ending.exit})
         return
     lost = _losses_in_a_row(row)
-    if lost >= setting("trainer.jobs.max-attempts"):
-        fail_run(row, code="job_lost", reason=f"This run's job ended {lost} times in a row without saying why and "
+    is_last = lost >= setting("trainer.jobs.max-attempts")
+    if ending.is_stall:
+        _settle_stall(row, attempt, ending, times=lost, is_last=is_last)
+        return
+    if is_last:
+        fail_run(row, code=LOST_CODE, reason=f"This run's job ended {lost} times in a row without saying why and "
                  f"without a new save; the last time with {_exit_words(ending)}.",
                  hint="Its log says more: `./optimize runs log RUN`.",
                  evidence={"exit": ending.exit, "lastWords": ending.last_words[-2000:]})
         return
     _requeue(row, reason=f"The job ended with {_exit_words(ending)}; the run goes on from its newest save.")
+
+
+def _settle_stall(row: Run, attempt: Attempt, ending: Ending, *, times: int, is_last: bool) -> None:
+    """A job that stopped getting on is started again like any lost one; what it was at stays with its attempt."""
+    said, hint = stall_words(ending)
+    reason = f"This run's job {said} at update {row.observed_step}"
+    if is_last:
+        fail_run(row, code=STALLED, reason=f"{reason}; {times} in a row were lost without a new save.", hint=hint,
+                 evidence={"exit": _exit_record(ending), "stalled": ending.exit["stalled"]})
+        return
+    _keep(row, warnings=[*row.warnings, {"code": STALLED, "message": f"{reason}, in attempt {attempt.number}. {hint}"}])
+    _requeue(row, reason=f"{reason}; the run goes on from its newest save.")
 
 
 def _losses_in_a_row(row: Run) -> int:
@@ -315,6 +333,11 @@ def _losses_in_a_row(row: Run) -> int:
         if attempt.number in saved:
             break
     return count
+
+
+def _exit_record(ending: Ending) -> dict[str, Any]:
+    """The shepherd's record alone: stacks are long, and stand with the attempt."""
+    return {name: value for name, value in ending.exit.items() if name != "stalled"}
 
 
 def _exit_words(ending: Ending) -> str:

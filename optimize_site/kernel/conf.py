@@ -13,6 +13,7 @@ DEFAULTS: dict[str, Any] = {
     "trainer.base-models.cache-at-selection": True,
     "trainer.jobs.max-attempts": 5,
     "trainer.jobs.unwatched-seconds": 600,
+    "trainer.jobs.stalled-seconds": 1800.0,
     "trainer.jobs.strict-compute": False,
     "trainer.evaluations.max-new-tokens": 128,
     "trainer.cost.rate-per-device-hour": 0.0,

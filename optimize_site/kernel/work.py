@@ -23,6 +23,11 @@ class Ending:
     exit: dict[str, Any]
     last_words: str = ""
 
+    @property
+    def is_stall(self) -> bool:
+        """Whether the job was ended because it had stopped getting on; `exit["stalled"]` holds what it was at."""
+        return self.outcome == "lost" and "stalled" in self.exit
+
 
 class WorkKind(Protocol):
     """One kind of job. Implemented in `<app>/work.py`; all calls but `plan` run inside a transaction."""
