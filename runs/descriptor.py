@@ -186,7 +186,7 @@ class Config(Part):
     reward: Reward | None = note("For grpo and gspo.", "the run's grader")
     warm_start_config_hash: Name | None = note("Set by the box from warmStartModelId; leave it out.")
     model: Model | None = note("How the base model is loaded.")
-    max_seq_length: Count | None = note("The longest example, in tokens.", "2048")
+    max_seq_length: Count | None = note("The longest example, in tokens. Zero is the default too.", "2048")
     data: Data | None = note("How the data is read.")
     loss: Loss | None = note("Which tokens are trained.")
     engine_settings: EngineSettings | None = note("Settings for verl.")

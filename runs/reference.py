@@ -20,8 +20,9 @@ shows every setting with the value it would train at.
 
 - `config` says what is trained. Its hash, with the base model, is the recipe: two runs of one recipe are comparable.
 - `execution` says how. It is recorded, and outside the hash.
-- Numbers of `hyperparams` and `execution` that are stated as zero take their default. In `rlHyperparams`, `klBeta`,
-  `temperature`, `maxSteps` and `stalenessThreshold` keep a zero. A negative number is refused.
+- `maxSeqLength` and numbers of `hyperparams` and `execution` that are stated as zero take their default. In
+  `rlHyperparams`, `klBeta`, `temperature`, `maxSteps` and `stalenessThreshold` keep a zero. A negative number is
+  refused.
 - A refusal names a hyperparameter by its group, `optimizer.weightDecay`, and any other field by its path.
 
 ## The batch
