@@ -22,6 +22,7 @@ from optimize_site.kernel.errors import (
 )
 from optimize_site.kernel.problems import problem
 from optimize_site.kernel.refusals import unkept
+from optimize_site.kernel.text import written_path
 
 ROUTERS = (
     ("/training", "optimize_site.kernel.box_api"),
@@ -110,7 +111,7 @@ def malformed(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 
 def _path(location: Any) -> str:
-    return ".".join(str(part) for part in location if part not in {"body", "query", "path", "payload"}) or "body"
+    return written_path(part for part in location if part not in {"body", "query", "path", "payload"}) or "body"
 
 
 for prefix, module in ROUTERS:

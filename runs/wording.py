@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from optimize_site.kernel.errors import Problem
+from optimize_site.kernel.text import written_path
 
 HYPERPARAMETER_GROUPS = ("lora", "optimizer", "scheduler", "training")
 SHOWN_DIGITS = 40
@@ -53,11 +54,10 @@ def part_of(annotation: Any) -> Model | None:
 
 def shown_path(parts: tuple[Any, ...]) -> str:
     """A path as refusals write it: a hyperparameter by its group, anything else from the top."""
-    names = [str(part) for part in parts]
-    if names[:1] == ["config"] and len(names) > 2 and names[1] in {"hyperparams", "rlHyperparams"} \
-            and names[2] in HYPERPARAMETER_GROUPS:
-        return ".".join(names[2:])
-    return ".".join(names)
+    if parts[:1] == ("config",) and len(parts) > 2 and parts[1] in {"hyperparams", "rlHyperparams"} \
+            and parts[2] in HYPERPARAMETER_GROUPS:
+        return written_path(parts[2:])
+    return written_path(parts)
 
 
 def short_name(path: str) -> str:

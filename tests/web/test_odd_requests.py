@@ -10,6 +10,7 @@ from optimize_site.kernel import accounts, box
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.client import local_client
 from optimize_site.kernel.errors import OperationError
+from tests import factories as make
 
 PROBLEM = "application/problem+json"
 
@@ -66,6 +67,17 @@ def test_a_body_with_a_text_that_cannot_be_kept_names_the_field(program, path, b
     answer = program.post(path, sent, content_type="application/json")
     assert (answer.status_code, answer.json()["problems"][0]["code"]) == (400, "unusable_text")
     assert answer.json()["problems"][0]["path"] in body
+
+
+def test_a_place_in_a_list_is_written_alike_by_whoever_refuses_it(program):
+    shard = {"sha256": "0" * 64, "bytes": 5}
+    for shards in ([shard, shard | {"bytes": "many"}], [shard, shard | {"bytes": 0}]):
+        answer = program.post("/v1/registry/dataset-uploads", {"reference": "a/b", "shards": shards},
+                              content_type="application/json")
+        assert [problem["path"] for problem in answer.json()["problems"]] == ["shards[1].bytes"]
+    body = make.run_document(config={"reward": {"terms": [{"kind": "rule", "weight": "heavy"}]}})
+    problems = program.post("/v1/training/runs/dry-run", body, content_type="application/json").json()["problems"]
+    assert "config.reward.terms[0].weight" in [problem["path"] for problem in problems]
 
 
 @pytest.mark.parametrize("path", ["/workloads/a%00b", "/workloads/a%00b/promote", "/runs?workload=a%00b",
