@@ -8,7 +8,7 @@ from datasets.queries import first_system_message
 from endpoints import phases
 from endpoints.errors import MalformedMessages
 from endpoints.models import Trial
-from endpoints.operations.work_steps import await_base, cancel, queue, send_back, usable_base
+from endpoints.operations.work_steps import await_base, await_device, cancel, queue, send_back, usable_base
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.conf import setting
@@ -83,6 +83,7 @@ def advance_trials() -> None:
             trial = Trial.objects.select_for_update(skip_locked=True).filter(pk=pk).first()
             if trial is not None:
                 send_back(trial, phases.TRIAL, serving_of(trial.model).base_model)
+                await_device(trial, phases.TRIAL)
                 advance_trial(trial)
 
 

@@ -9,6 +9,7 @@ from endpoints.errors import BaseModelNotReady, TemplateMismatch
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import PhaseConflict
+from optimize_site.kernel.models import Device
 from optimize_site.kernel.phases import PhaseTable, move
 from registry.base_model_queries import BaseModelState, base_model_state
 from registry.model_queries import serving_of
@@ -55,6 +56,15 @@ def send_back(row: Any, table: PhaseTable, repository: str) -> None:
     state = base_model_state(repository)
     if row.phase == phases.AWAITING_CAPACITY and (state is None or not state.is_ready):
         move(row, phases.AWAITING_BASE_MODEL, phases=table, actor=SYSTEM, reason=f"{repository} is not ready any more")
+
+
+def await_device(row: Any, table: PhaseTable) -> None:
+    """A queued row fails once the box has no device left that answers; any device will do for it."""
+    if row.phase != phases.AWAITING_CAPACITY or Device.objects.for_models().filter(is_present=True).exists():
+        return
+    why = f"The {table.kind} waits for a device, and this box now has none."
+    move(row, phases.FAILED, phases=table, actor=SYSTEM, reason=why, failure_code="devices_gone", failure_reason=why,
+         failure_hint="Bring a device back and start it again; `./optimize info` lists the devices.")
 
 
 def await_base(row: Any, table: PhaseTable, repository: str) -> BaseModelState | None:

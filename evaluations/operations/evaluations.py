@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from endpoints.errors import TemplateMismatch
 from endpoints.operations.work_steps import (
     await_base,
+    await_device,
     cancel,
     check_profile,
     queue,
@@ -243,6 +244,7 @@ def advance_evaluations() -> None:
             row = Evaluation.objects.select_for_update(skip_locked=True).filter(pk=pk).first()
             if row is not None:
                 send_back(row, phases.EVALUATION, row.base_model)
+                await_device(row, phases.EVALUATION)
                 advance_evaluation(row)
 
 

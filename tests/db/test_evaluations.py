@@ -21,6 +21,7 @@ from gpu_worker.engines.plans import complete
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.box import capacity
 from optimize_site.kernel.errors import Conflict, Forbidden, InvalidInput, OperationError
+from optimize_site.kernel.models import Device
 from registry.models import BaseModel
 from registry.operations.base_models import deselect_base_model
 from tests.factories import (
@@ -335,6 +336,16 @@ def test_a_queued_one_waits_again_where_the_weights_are_gone_and_fails_where_the
     advance_evaluations()
     row.refresh_from_db()
     assert (row.phase, row.failure_code) == (phases.FAILED, "base_model_missing")
+
+
+@pytest.mark.requirement("R209")
+def test_a_queued_one_fails_with_the_reason_once_the_box_has_no_device_left(adapter):
+    row = start()
+    Device.objects.update(is_present=False)
+    advance_evaluations()
+    row.refresh_from_db()
+    assert (row.phase, row.failure_code) == (phases.FAILED, "devices_gone")
+    assert row.failure_reason == "The evaluation waits for a device, and this box now has none."
 
 
 @pytest.mark.requirement("R192")
