@@ -84,7 +84,8 @@ def detail(request: HtmxRequest, evaluation_id: str) -> HttpResponse:
     """One evaluation: its score with interval, per-field accuracy, confusion, and its rows."""
     row = queries.get_evaluation(evaluation_id)
     is_open = row.phase in phases.OPEN
-    context = _page(request, row) | {"is_open": is_open}
+    context = _page(request, row) | {"is_open": is_open, "actions_key": row.phase,
+                                     "seen": request.GET.get("seen", "")}
     if request.htmx and request.GET.get("part") != "rows":
         return render(request, "evaluations/detail.html#live", context, status=200 if is_open else 286)
     return render(request, "evaluations/detail.html#rows" if request.htmx else "evaluations/detail.html", context)

@@ -1,5 +1,7 @@
 """The pages of workloads, models and evaluations."""
 
+import re
+
 import pytest
 from django.urls import reverse
 
@@ -84,6 +86,18 @@ def test_a_running_evaluation_shows_how_far_it_is(viewer, trained):
     row = scenes.evaluate(trained["model"].pk, 0.8, upto=5)
     text = " ".join(viewer.get(reverse("evaluations:detail", args=[row.pk])).content.decode().split())
     assert "Answering" in text and "5 <small>of 12" in text and "Mean score so far" in text
+
+
+def test_promote_is_offered_on_the_open_page_as_soon_as_the_evaluation_completes(operator, trained):
+    row = scenes.evaluate(trained["model"].pk, 0.8, upto=5)
+    address, part = reverse("evaluations:detail", args=[row.pk]), {"HX-Request": "true"}
+    shown = operator.get(address).content.decode()
+    seen = re.search(r"\?seen=([^\"]+)", shown).group(1)
+    assert "Promote</a>" not in shown
+    assert b"hx-swap-oob" not in operator.get(address, {"seen": seen}, headers=part).content
+    type(row).objects.filter(pk=row.pk).update(phase="COMPLETED", lease_token=None)
+    answer = operator.get(address, {"seen": seen}, headers=part).content.decode()
+    assert "Promote</a>" in answer.partition('id="actions" hx-swap-oob="true"')[2]
 
 
 def test_an_answer_is_never_markup(viewer, trained):
