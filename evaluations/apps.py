@@ -8,17 +8,19 @@ class EvaluationsConfig(AppConfig):
     verbose_name = "Evaluations"
 
     def ready(self) -> None:
-        """Offer scores and promotion to the apps below."""
+        """Offer scores, promotion and the rule graders to the apps below."""
         from evaluations.claims import list_claims
         from evaluations.in_progress import evaluations_in_progress, pipelines_in_progress
         from evaluations.operations.promotion import Promotions
+        from evaluations.rules import KnownRules
         from evaluations.scores import Scores
-        from optimize_site.kernel import box, promotion, scores
+        from optimize_site.kernel import box, graders, promotion, scores
         from optimize_site.kernel.garbage import BOOKKEEPING
         from optimize_site.kernel.in_progress import LISTERS
 
         scores.provide(Scores())
         promotion.provide(Promotions())
+        graders.provide(KnownRules())
         box.CLAIM_LISTERS.append(list_claims)
         LISTERS.extend([evaluations_in_progress, pipelines_in_progress])
         BOOKKEEPING.add("evaluations.Prediction")

@@ -18,7 +18,7 @@ class Evaluation(WorkRow):
     model = models.ForeignKey(Version, on_delete=models.PROTECT, null=True, related_name="evaluations")
     dataset = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="+")
     content_hash = models.CharField(max_length=64)
-    grader = models.CharField(max_length=300)
+    grader = models.CharField(max_length=2000)
     settings = models.JSONField(default=dict)
     base_model = models.CharField(max_length=200)
     base_revision = models.CharField(max_length=80, blank=True)
@@ -33,7 +33,7 @@ class Evaluation(WorkRow):
     submission_id = models.CharField(max_length=128, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["model", "content_hash", "grader"]),
+        indexes = [models.Index(fields=["model", "content_hash"]),
                    models.Index(fields=["workload", "created_at"])]
         constraints = [models.CheckConstraint(
             name="evaluation_has_a_model_once_it_runs",
@@ -118,7 +118,7 @@ class Comparison(WorkRow):
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="comparisons")
     source = models.ForeignKey(Snapshot, on_delete=models.PROTECT, related_name="comparisons")
     dataset = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="+")
-    grader = models.CharField(max_length=300)
+    grader = models.CharField(max_length=2000)
     max_new_tokens = models.IntegerField(default=0)
     fan = models.IntegerField(null=True)
     submission_id = models.CharField(max_length=128, blank=True)

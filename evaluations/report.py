@@ -1,11 +1,11 @@
 """The report of an evaluation from its graded rows. Pure."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluations.graders import find_object
+from evaluations.graders.json_values import find_object, without_thoughts
 from evaluations.statistics import mean, mean_interval
 
 MAX_LABELS = 12
@@ -27,10 +27,12 @@ class Graded:
     completion_tokens: int = 0
 
 
-def build_report(rows: Sequence[Graded]) -> dict[str, Any]:
+def build_report(rows: Sequence[Graded], *, compares_texts: bool = True) -> dict[str, Any]:
     """Mean score with its interval, exact-match rate, accuracy per field lowest first, what was not scored and why.
 
     Unscored rows are left out of every rate and counted by cause. Lists keep an order that JSON objects would lose.
+    Which label was taken for which is told of the fields that were judged; where whole texts were compared
+    (`compares_texts`) and no field was judged, of the answers themselves.
     """
     scored = [row for row in rows if row.score is not None]
     scores = [row.score for row in scored if row.score is not None]
@@ -41,10 +43,23 @@ def build_report(rows: Sequence[Graded]) -> dict[str, Any]:
         "unscored": {"total": len(rows) - len(scored), "causes": dict(sorted(causes.items()))},
         "meanScore": mean(scores) if scores else None, "interval": list(interval) if interval else None,
         "exactMatchRate": mean([float(bool(row.is_exact)) for row in scored]) if scored else None,
-        "fields": _fields(scored), "confusion": _confusion(scored),
+        "verdicts": _verdicts(rows), "fields": _fields(scored),
+        "confusion": _confusion(scored, compares_texts),
         "promptTokens": sum(row.prompt_tokens for row in rows),
         "completionTokens": sum(row.completion_tokens for row in rows),
     }
+
+
+def _verdicts(rows: Sequence[Graded]) -> dict[str, int]:
+    """How many rows were right, partly right, wrong and unscored."""
+    counts = Counter(_verdict(row) for row in rows)
+    return {name: counts[name] for name in ("right", "partly", "wrong", "unscored")}
+
+
+def _verdict(row: Graded) -> str:
+    if row.score is None:
+        return "unscored"
+    return "right" if row.is_exact else "partly" if row.score > 0 else "wrong"
 
 
 def _fields(rows: Sequence[Graded]) -> list[dict[str, Any]]:
@@ -58,14 +73,29 @@ def _fields(rows: Sequence[Graded]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda item: (item["accuracy"], item["field"]))
 
 
-def _confusion(rows: Sequence[Graded]) -> list[dict[str, Any]]:
-    """For each field whose expected values are a few labels: how often each was answered by which."""
+def _confusion(rows: Sequence[Graded], compares_texts: bool) -> list[dict[str, Any]]:
+    """For each field whose expected values are a few labels: how often each was answered by which.
+
+    A field that has no name is the answer itself.
+    """
     pairs: dict[str, Counter[tuple[str, str]]] = {}
     for row in rows:
-        given = find_object(row.answer) or {}
-        for name, value in (find_object(row.expected) or {}).items():
-            pairs.setdefault(name, Counter())[_label(value), _label(given[name]) if name in given else NOT_GIVEN] += 1
+        for name, wanted, given in _labels(row) if row.fields else _whole(row) if compares_texts else ():
+            pairs.setdefault(name, Counter())[wanted, given] += 1
     return [_table(name, counts) for name, counts in pairs.items() if _are_labels(counts)]
+
+
+def _labels(row: Graded) -> Iterator[tuple[str, str, str]]:
+    wanted, given = find_object(row.expected) or {}, find_object(row.answer) or {}
+    for name in row.fields:
+        if name in wanted:
+            yield name, _label(wanted[name]), _label(given[name]) if name in given else NOT_GIVEN
+
+
+def _whole(row: Graded) -> Iterator[tuple[str, str, str]]:
+    """What `exact` compared: a row that is right was answered by what was expected, however it was written."""
+    wanted, given = row.expected.strip(), without_thoughts(row.answer).strip()
+    yield "", wanted, wanted if row.is_exact else given or NOT_GIVEN
 
 
 def _are_labels(counts: Counter[tuple[str, str]]) -> bool:

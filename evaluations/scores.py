@@ -7,6 +7,7 @@ from typing import Any
 from evaluations import phases
 from evaluations.models import Evaluation
 from evaluations.queries import newest_by_model
+from optimize_site.kernel.graders import available_grader
 from registry.model_queries import list_model_versions, serving_of
 from registry.models import Version, Workload
 from runs.models import Run
@@ -60,7 +61,7 @@ def scores_table(workload: Workload, *, dataset: Version | None = None, grader: 
     Only evaluations on one dataset by one grader stand in it: the workload's present ones unless others are named. A
     configuration is called by the newest name that was given to it.
     """
-    chosen, scorer = dataset or workload.evaluation_dataset, grader or workload.grader
+    chosen, scorer = dataset or workload.evaluation_dataset, available_grader(grader) if grader else workload.grader
     document: dict[str, Any] = {"workload": workload.name, "dataset": chosen.reference if chosen else None,
                                 "grader": scorer or None, "tables": []}
     if chosen is None:

@@ -28,6 +28,7 @@ Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 UpToOne = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=10_000)]
 Name = Annotated[str, Field(min_length=1, max_length=300)]
+GraderText = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
 class Part(BaseModel):
@@ -247,7 +248,7 @@ class RunDescriptor(Part):
     base_model: Name | None = note("The base model's repository.", "the workload's base reference")
     config: Config | None = note("What is trained.", "required")
     execution: Execution | None = note("How it is executed.")
-    grader: Name | None = note("The grader of the run's evaluations.", "the workload's")
+    grader: GraderText | None = note("The grader of the run's evaluations.", "the workload's")
     grader_instructions: Text | None = note("Instructions for a grader that is a model.")
     warm_start_model_id: Name | None = note("A registered adapter that a reinforcement run starts from.")
     submission_id: Annotated[str, Field(min_length=1, max_length=128)] | None = note(

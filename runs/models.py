@@ -38,7 +38,7 @@ class Run(models.Model):
     stated = models.JSONField(default=list)
     references = models.JSONField(default=dict)
     descriptor = models.JSONField(default=dict)
-    grader = models.CharField(max_length=300, blank=True)
+    grader = models.CharField(max_length=2000, blank=True)
     description = models.TextField(blank=True)
     config_name = models.CharField(max_length=120, blank=True)
     warnings = models.JSONField(default=list)

@@ -13,7 +13,7 @@ from evaluations.operations.evaluations import Request, check_request, dataset_o
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import OperationError
-from optimize_site.kernel.graders import DEFAULT
+from optimize_site.kernel.graders import DEFAULT, available_grader
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
 from optimize_site.kernel.phases import move
@@ -78,7 +78,7 @@ def _create(wish: Wish, source: Snapshot, actor: Actor) -> Comparison:
     fan, targets = _targets(wish, source)
     row = Comparison.objects.create(
         id=_identity(wish, source), workload=workload, source=source, dataset=dataset_of(asked, workload),
-        phase=phases.PREPARING, grader=wish.grader or source.run.grader or workload.grader or DEFAULT,
+        phase=phases.PREPARING, grader=available_grader(wish.grader or source.run.grader or workload.grader or DEFAULT),
         max_new_tokens=wish.max_new_tokens, fan=fan, submission_id=wish.submission_id, submission_digest=wish.digest,
         created_by=actor.name)
     Target.objects.bulk_create([Target(comparison=row, position=number, kind=kind, run=run)

@@ -178,8 +178,7 @@ def dataset_of(request: Request, workload: Workload) -> Version:
 def _grader(request: Request, subject: Subject, workload: Workload) -> str:
     """What was asked for, else the run's own grader, else the workload's, else json-label-match."""
     text = request.grader or _run_grader(subject.version) or workload.grader or DEFAULT
-    available_grader(text)
-    return text.strip()
+    return available_grader(text)
 
 
 def _run_grader(version: Version | None) -> str:

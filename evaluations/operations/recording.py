@@ -5,9 +5,10 @@ from typing import Any
 from django.db.models import Avg, Count
 
 from evaluations import phases
-from evaluations.graders import Verdict, match_labels
+from evaluations.graders import Verdict, judge_of
 from evaluations.models import Evaluation, Prediction
 from evaluations.report import Graded, build_report
+from evaluations.rules import compares_texts
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.phases import move
 
@@ -16,7 +17,7 @@ COUNTS = ("num_answered", "num_scored", "num_unscored", "mean_score")
 
 def record_answer(row: Evaluation, event: dict[str, Any]) -> None:
     """Keep one answer and its verdict, and carry the counts and the mean along; a second answer to a row is ignored."""
-    verdict = judge(event.get("answer"), event.get("expected") or "", event["finish"])
+    verdict = judge(row.grader, event.get("answer"), event.get("expected") or "", event["finish"])
     _, is_new = Prediction.objects.get_or_create(evaluation=row, position=event["position"], defaults={
         "prompt": {"messages": event["prompt"], "tools": event.get("tools")}, "expected": event.get("expected") or "",
         "answer": event.get("answer") or "", "score": verdict.score, "is_exact": verdict.is_exact,
@@ -27,11 +28,11 @@ def record_answer(row: Evaluation, event: dict[str, Any]) -> None:
         _count(row, verdict.score)
 
 
-def judge(answer: str | None, expected: str, finish: str) -> Verdict:
-    """The verdict on one answer; a row that could not be asked is unscored, and `finish` says why."""
+def judge(grader: str, answer: str | None, expected: str, finish: str) -> Verdict:
+    """The grader's verdict on one answer; a row that could not be asked is unscored, and `finish` says why."""
     if answer is None:
         return Verdict(None, cause=finish, explanation=f"The row was not answered: {finish.replace('_', ' ')}.")
-    verdict = match_labels(answer, expected)
+    verdict = judge_of(grader)(answer, expected)
     if finish != "length" or verdict.is_exact:
         return verdict
     said = " ".join(part for part in (verdict.explanation, "The answer was cut at the token ceiling.") if part)
@@ -61,7 +62,7 @@ def finish(row: Evaluation, *, actor: Actor, **columns: Any) -> None:
     graded = [Graded(one.expected, one.answer, one.score, one.is_exact, one.fields, one.unscored_cause,
                      one.prompt_tokens, one.completion_tokens)
               for one in row.predictions.order_by("position").iterator()]
-    report = build_report(graded)
+    report = build_report(graded, compares_texts=compares_texts(row.grader))
     move(row, phases.COMPLETED, phases=phases.EVALUATION, actor=actor, report=report, mean_score=report["meanScore"],
          num_answered=report["rows"], num_scored=report["scored"], num_unscored=report["unscored"]["total"], stage={},
          data={"meanScore": report["meanScore"], "unscored": report["unscored"]["total"]}, **columns)

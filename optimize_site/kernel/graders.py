@@ -1,27 +1,26 @@
-"""The grader grammar: what a workload, a run or an evaluation may name to score answers. Pure."""
+"""The grader grammar: what a workload, a run or an evaluation may name to score answers. Pure.
+
+Rules are written `NAME` or `NAME:{parameters as a JSON object}`. Who keeps evaluations knows them and offers them here.
+"""
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from optimize_site.kernel.errors import Refused
+from optimize_site.kernel.errors import Refused, Unavailable
 
 DEFAULT = "json-label-match"
-FORMS = "Write json-label-match, model:MODEL, http:URL or bundle:REF#MODULE[:FUNCTION]."
-KINDS = (DEFAULT, "model:", "http:", "bundle:")
+FORMS = "`graders list` shows the rules; beside them stand model:MODEL, http:URL and bundle:REF#MODULE[:FUNCTION]."
+TARGETED = ("model", "http", "bundle")
 
 
 @dataclass(frozen=True)
-class Grader:
-    """A parsed grader: `kind` is json-label-match, model, http or bundle; `target` what the last three name."""
+class Target:
+    """A grader that is something else's work: `kind` is model, http or bundle; `target` what it names."""
 
     kind: str
     target: str = ""
     module: str = ""
     function: str = ""
-
-    @property
-    def is_available(self) -> bool:
-        """Whether this box can score with it."""
-        return self.kind == DEFAULT
 
 
 class MalformedGrader(Refused):
@@ -32,33 +31,49 @@ class GraderNotAvailable(Refused):
     code = "grader_not_available"
 
 
-def parse_grader(text: str) -> Grader:
-    """`json-label-match`, `model:REF`, `http:URL` or `bundle:REF#MODULE[:FUNCTION]`. Raises MalformedGrader."""
-    text = text.strip()
-    if text == DEFAULT:
-        return Grader(DEFAULT)
-    kind, colon, target = text.partition(":")
-    if not colon or f"{kind}:" not in KINDS:
-        raise MalformedGrader(f"{text!r} is no grader.", hint=FORMS)
+class Rules(Protocol):
+    """Who knows the rule graders."""
+
+    def canonical(self, text: str) -> str:
+        """The one text of the rule grader that `text` names. Raises MalformedGrader."""
+
+
+_rules: Rules | None = None
+
+
+def provide(rules: Rules) -> None:
+    """Called once by the app that keeps evaluations."""
+    global _rules
+    _rules = rules
+
+
+def parse_target(text: str) -> Target | None:
+    """`model:REF`, `http:URL` or `bundle:REF#MODULE[:FUNCTION]`; None for a rule. Raises MalformedGrader."""
+    kind, colon, target = text.strip().partition(":")
+    if kind not in TARGETED or not colon:
+        return None
     if not target:
         raise MalformedGrader(f"The grader {text!r} names nothing after {kind}:.", hint=FORMS)
-    if kind == "bundle":
-        return _parse_bundle(text, target)
-    return Grader(kind, target)
+    return _parse_bundle(text, target) if kind == "bundle" else Target(kind, target)
 
 
-def _parse_bundle(text: str, target: str) -> Grader:
+def _parse_bundle(text: str, target: str) -> Target:
     reference, mark, place = target.partition("#")
     module, _, function = place.partition(":")
     if not (reference and mark and module):
         raise MalformedGrader(f"The grader {text!r} names no module.", hint=FORMS)
-    return Grader("bundle", reference, module, function or "compute_score")
+    return Target("bundle", reference, module, function or "compute_score")
 
 
-def available_grader(text: str) -> Grader:
-    """The parsed grader, if this box can score with it. Raises MalformedGrader or GraderNotAvailable."""
-    grader = parse_grader(text)
-    if not grader.is_available:
-        raise GraderNotAvailable(f"The grader {text!r} cannot be used yet: {grader.kind} graders are not available in "
-                                 "this version.", hint=f"Use {DEFAULT}.")
-    return grader
+def available_grader(text: str) -> str:
+    """The one text of a grader that this box can score with. Raises MalformedGrader or GraderNotAvailable.
+
+    Two texts mean the same grader where what comes back is the same.
+    """
+    target = parse_target(text)
+    if target is not None:
+        raise GraderNotAvailable(f"The grader {text!r} cannot be used yet: {target.kind} graders are not available in "
+                                 "this version.", hint="Use a rule; `graders list` shows them.")
+    if _rules is None:
+        raise Unavailable("Nothing on this box knows the rule graders.")
+    return _rules.canonical(text)

@@ -224,10 +224,9 @@ def _dataset(text: str, namespace: str) -> Version:
 
 
 def _grader(text: str, *, dataset: str) -> str:
-    """The grader's text, checked; the default one where a dataset was named without."""
+    """The grader's one text, checked; the default one where a dataset was named without."""
     if text:
-        available_grader(text)
-        return text.strip()
+        return available_grader(text)
     return DEFAULT if dataset else ""
 
 

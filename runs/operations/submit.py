@@ -7,6 +7,7 @@ from django.db import IntegrityError, transaction
 
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import Actor
+from optimize_site.kernel.graders import available_grader
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
 from registry.operations.workloads import check_takes_work
@@ -76,7 +77,8 @@ def build_run(descriptor: RunDescriptor, document: Any, resolved: Resolved, fact
         phase="RESOLVING_DATASET", method=resolved.method, base_model=facts.base_model.entry.repository,
         base_revision=facts.base_model.revision, config=resolved.config, config_hash=resolved.config_hash,
         execution=resolved.execution, stated=list(resolved.stated), references=resolved.references,
-        descriptor=document, grader=descriptor.grader or "", description=descriptor.description or "",
+        descriptor=document, grader=available_grader(descriptor.grader) if descriptor.grader else "",
+        description=descriptor.description or "",
         config_name=descriptor.config_name or "", warnings=list(resolved.warnings),
         submission_id=descriptor.submission_id or "", submission_digest=sha256_json(document),
         total_steps=resolved.total_steps,
