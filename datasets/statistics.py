@@ -9,6 +9,8 @@ import orjson
 from datasets.rows import Row, answer_text, offers_tools, text_of
 
 MAX_FIELDS = 20
+MAX_COLUMNS, MAX_COLUMN_CHARACTERS = 100, 300
+OWN_KEYS = frozenset({"messages", "tools"})
 MAX_VALUES = 500
 MAX_TURNS = 64
 TOP_VALUES = 20
@@ -113,6 +115,9 @@ class Statistics:
         self.answers: Counter[str] = Counter()
         self.fields: dict[str, Values] = {}
         self.labels = Values()
+        self.columns: Counter[str] | None = Counter()
+        """Rows that hold something under each key of their own; None where there are too many keys, or nobody counted.
+        """
         self.num_rows = self.num_system_rows = self.num_tool_rows = self.num_call_rows = 0
 
     def merge(self, later: "Statistics") -> None:
@@ -125,6 +130,8 @@ class Statistics:
             if name in self.fields or len(self.fields) < MAX_FIELDS:
                 self.fields.setdefault(name, Values()).merge(values)
         self.labels.merge(later.labels)
+        both = self.columns is not None and later.columns is not None
+        self.columns = _few(self.columns + later.columns) if both else None
         for number in NUMBERS:
             setattr(self, number, getattr(self, number) + getattr(later, number))
 
@@ -133,7 +140,8 @@ class Statistics:
         return {"turns": list(self.turns.items()), "answers": dict(self.answers),
                 "answerLengths": self.answer_lengths.state(), "rowLengths": self.row_lengths.state(),
                 "fields": {name: values.state() for name, values in self.fields.items()},
-                "labels": self.labels.state(), "numbers": {name: getattr(self, name) for name in NUMBERS}}
+                "labels": self.labels.state(), "columns": self.columns,
+                "numbers": {name: getattr(self, name) for name in NUMBERS}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Become the statistics whose `state` this is."""
@@ -141,6 +149,8 @@ class Statistics:
         self.answer_lengths.restore(state["answerLengths"])
         self.row_lengths.restore(state["rowLengths"])
         self.labels.restore(state["labels"])
+        columns = state.get("columns")  # a file that was examined by an earlier version has none
+        self.columns = None if columns is None else Counter(columns)
         self.fields = {}
         for name, values in state["fields"].items():
             self.fields[name] = Values()
@@ -156,11 +166,19 @@ class Statistics:
         self.num_tool_rows += offers_tools(row)
         self.num_call_rows += any(message.get("tool_calls") for message in messages)
         self.row_lengths.add(sum(len(text_of(message.get("content"))) for message in messages))
+        self._add_columns(row)
         if messages[-1].get("tool_calls"):
             self.answer_lengths.add(len(answer_text(row)))
             self.answers["calls"] += 1
         else:
             self.add_answer(answer_text(row))
+
+    def _add_columns(self, row: Row) -> None:
+        held = [key for key, value in row.items()
+                if key not in OWN_KEYS and value is not None and len(key) <= MAX_COLUMN_CHARACTERS]
+        if held and self.columns is not None:
+            self.columns.update(held)
+            self.columns = _few(self.columns)
 
     def add_answer(self, answer: str, rows: int = 1) -> None:
         """Count an answer of text that so many rows give."""
@@ -190,8 +208,14 @@ class Statistics:
                 "answers": dict(self.answers), "answerCharacters": self.answer_lengths.document(),
                 "rowCharacters": self.row_lengths.document(), "systemRows": self.num_system_rows,
                 "toolRows": self.num_tool_rows, "callRows": self.num_call_rows,
+                "columns": None if self.columns is None else dict(sorted(self.columns.items())),
                 "fields": {name: values.document() for name, values in self.fields.items()},
                 "labels": self.labels.document() if self.labels.rows and repeated else None}
+
+
+def _few(columns: Counter[str]) -> Counter[str] | None:
+    """The counts, as long as there are few enough to keep."""
+    return columns if len(columns) <= MAX_COLUMNS else None
 
 
 def json_object(answer: str) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ def check_all(descriptor: RunDescriptor, facts: Facts, config: Mapping[str, Any]
         *check_memory(descriptor, facts), *check_smoke(descriptor), *check_grader(descriptor),
     ]
     unmeasured, warnings = check_envelope(config, execution, facts, method)
-    return problems + unmeasured, warnings + _warn(config, execution, facts) + warn_of_data(facts)
+    return problems + unmeasured, warnings + _warn(config, execution, facts) + warn_of_data(config, facts)
 
 
 def check_required(descriptor: RunDescriptor) -> Iterator[Problem]:

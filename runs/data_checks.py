@@ -14,6 +14,7 @@ NEEDS_ALL = frozenset({"drop", *TRIMMING})
 MASK_HINT = ("Set data.truncation to error, or set loss.explicitLossMaskColumn and provide masks that exclude every "
              "token past maxSeqLength.")
 OF_A_ROW = ("messages", "tools")
+MOST_COLUMNS = 10
 TRUNCATION, COLUMN = "config.data.truncation", "config.loss.explicitLossMaskColumn"
 PREPARE_AGAIN = ("Render the rows again under the run's template, describe them with `./optimize datasets "
                  "describe-prepared`, and register the new version.")
@@ -137,6 +138,18 @@ def check_mask_column(config: Mapping[str, Any], facts: Facts, method: str) -> I
             yield Problem(COLUMN, "mask_needs_text", f"loss.explicitLossMaskColumn is {column}, and "
                           f"{dataset.reference} holds {held}; the column is read from text chat rows.",
                           "Leave it out.")
+        elif method == "sft" and column not in OF_A_ROW and dataset.columns is not None \
+                and not dataset.columns.get(column):
+            yield _no_mask(column, dataset)
+
+
+def _no_mask(column: str, dataset: DatasetFacts) -> Problem:
+    held = ", ".join(list(dataset.columns or {})[:MOST_COLUMNS])
+    return Problem(COLUMN, "no_row_has_a_mask", f"loss.explicitLossMaskColumn is {column}, and no row of "
+                   f"{dataset.reference} carries a mask in it; "
+                   f"{f'its rows hold {held}' if held else 'its rows hold messages and tools alone'}.",
+                   "Correct the name or the masks, or leave loss.explicitLossMaskColumn out to use the other loss "
+                   "settings.")
 
 
 def check_packing(config: Mapping[str, Any], facts: Facts) -> Iterator[Problem]:
@@ -147,8 +160,20 @@ def check_packing(config: Mapping[str, Any], facts: Facts) -> Iterator[Problem]:
                       f"{pages.num_images} images; only rows of text are packed.", "Set data.packing to false.")
 
 
-def warn_of_data(facts: Facts) -> list[dict[str, str]]:
-    """What stops nothing: prepared rows that nobody can compare with the run's template."""
+def warn_of_data(config: Mapping[str, Any], facts: Facts) -> list[dict[str, str]]:
+    """What stops nothing: what nobody can tell of the rows before a job reads them."""
+    return [*_unknown_templates(facts), *_unknown_masks(config, facts)]
+
+
+def _unknown_masks(config: Mapping[str, Any], facts: Facts) -> list[dict[str, str]]:
+    column = (config.get("loss") or {}).get("explicitLossMaskColumn")
+    return [{"code": "masks_not_counted", "message": f"Whether a row of {dataset.reference} carries a mask in {column} "
+             "was not counted when it was registered; a run without one is refused by its job."}
+            for _, dataset in _datasets(facts) if column and dataset.format == CHAT and dataset.columns is None]
+
+
+def _unknown_templates(facts: Facts) -> list[dict[str, str]]:
+    """Prepared rows that nobody can compare with the run's template."""
     return [{"code": "prepared_without_template", "message": f"The rows of {dataset.reference} name no chat template; "
              "whether they are what the run's model is asked with cannot be told."}
             for _, dataset in _datasets(facts) if dataset.format == PREPARED and not dataset.chat_template_sha256]

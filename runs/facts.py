@@ -1,5 +1,6 @@
 """What a descriptor is resolved against: plain values looked up beforehand, so that resolving stays pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from optimize_site.kernel.catalog import BaseModelEntry, Catalog
@@ -31,6 +32,8 @@ class DatasetFacts:
     num_images: int = 0
     num_tool_rows: int | None = None
     """Rows that offer tools; None where nobody counted them."""
+    columns: Mapping[str, int] | None = None
+    """Rows that hold something under each key beside messages and tools; None where nobody counted them."""
     tokenizer: str = ""
     """Of prepared token rows: the repository whose tokenizer made them."""
     chat_template_sha256: str = ""

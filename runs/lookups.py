@@ -75,6 +75,7 @@ def dataset_facts(version: Version, *, stated: str) -> DatasetFacts:
     examples = example_set(version)
     return DatasetFacts(stated, version.reference, version.pk, version.content_hash, examples.num_examples,
                         version.format, examples.num_images, examples.num_tool_rows,
+                        examples.statistics.get("columns"),
                         (examples.details.get("tokenizer") or {}).get("repository", ""),
                         examples.details.get("chatTemplateSha256") or "")
 

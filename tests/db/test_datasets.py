@@ -274,3 +274,13 @@ def test_blobs_are_read_back_as_they_came():
     version = register(b"\xef\xbb\xbf" + row() + b"\r\n").version
     with open_blob(version.objects_listing[0]["sha256"]) as file:
         assert file.read() == b"\xef\xbb\xbf" + row() + b"\r\n"
+
+
+def columns_of(*rows):
+    return register(b"\n".join(row(**more) for more in rows)).examples.statistics["columns"]
+
+
+def test_the_keys_that_rows_hold_of_their_own_are_counted():
+    assert columns_of({}, {"tools": []}) == {}
+    assert columns_of({"mask": [0, 1]}, {"mask": None}, {"id": 7, "mask": "x"}) == {"id": 1, "mask": 2}
+    assert columns_of({f"key {number}": 1 for number in range(101)}) is None

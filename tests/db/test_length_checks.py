@@ -127,6 +127,7 @@ def test_oldest_or_drop_and_drop_refuse_no_row_for_its_length_unless_nothing_is_
 def test_a_mask_column_does_not_keep_fitting_rows_from_being_admitted(box):
     """Which long rows carry a mask the analysis cannot tell; the job refuses those when it reads them."""
     make.analyze(box, [100, (900, 300), 100, 100])
+    ExampleSet.objects.update(statistics={"columns": {"mask": 1}})
     masked = {"config": {"loss": {"explicitLossMaskColumn": "mask"}}}
     found = dry(truncation="oldest", **masked)
     assert found["valid"]

@@ -493,3 +493,9 @@ def test_a_run_claims_its_pool_in_the_capacity_page(ready):
 
 def test_make_run_needs_nothing_but_a_box():
     assert make_run().phase == "RESOLVING_DATASET"
+
+
+@pytest.mark.requirement("R138")
+def test_a_mask_column_that_no_row_has_is_refused_before_a_job_reads_the_rows(ready):
+    found = check(config={"loss": {"explicitLossMaskColumn": "weights"}})
+    assert [problem["code"] for problem in found["problems"]] == ["no_row_has_a_mask"]

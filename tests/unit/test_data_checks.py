@@ -128,6 +128,26 @@ def test_an_explicit_mask_is_read_from_text_chat_rows():
     assert "with their own masks" in only_problem({"loss": COLUMN}, facts=facts_of({}, PREPARED)).message
 
 
+@pytest.mark.requirement("R138")
+def test_a_mask_column_that_no_row_has_is_refused_where_the_keys_of_the_rows_were_counted():
+    held = {"columns": {"id": 9, "weights": 3}}
+    assert problems({"loss": COLUMN}, facts=facts_of(held, held)) == {}
+    problem = only_problem({"loss": COLUMN}, facts=facts_of(held, {"columns": {"id": 9, "weight": 9}}))
+    assert (problem.path, problem.code) == ("config.loss.explicitLossMaskColumn", "no_row_has_a_mask")
+    assert "is weights, and no row of triage/train:v1 carries a mask in it; its rows hold id, weight." in (
+        problem.message)
+    bare = only_problem({"loss": COLUMN}, facts=facts_of({"columns": {}}))
+    assert "its rows hold messages and tools alone" in bare.message
+
+
+def test_whether_rows_carry_masks_is_unknown_where_it_was_not_counted():
+    def warned(columns):
+        found = resolved({"loss": COLUMN}, facts=facts_of({"columns": columns})).warnings
+        return "masks_not_counted" in [warning["code"] for warning in found]
+
+    assert warned(None) and not warned({"weights": 1})
+
+
 @pytest.mark.parametrize("key", ["messages", "tools"])
 def test_what_every_row_holds_is_no_mask(key):
     problem = only_problem({"loss": {"explicitLossMaskColumn": key}})
