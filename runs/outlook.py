@@ -12,6 +12,7 @@ from django.db.models.fields.json import KeyTextTransform
 
 from optimize_site.kernel.ids import SHOWN
 from optimize_site.kernel.models import Device, Lease
+from optimize_site.kernel.services import list_services
 from registry.base_model_queries import list_base_models
 from runs.models import Metric, Run
 from runs.phases import PHASES
@@ -61,8 +62,28 @@ def _for_base_models(runs: Collection[Run]) -> dict[str, str]:
 def _for_devices(runs: Collection[Run]) -> dict[str, str]:
     if not runs:
         return {}
-    slots, held, queues = _slots(), _held(), _queues()
-    return {run.pk: _for_device(run, slots, held, queues) for run in runs}
+    slots, held, queues, silent = _slots(), _held(), _queues(), _silent()
+    return {run.pk: silent.get(run.execution["deviceProfile"]) or _for_device(run, slots, held, queues)
+            for run in runs}
+
+
+def _silent() -> Mapping[str, str]:
+    """For each profile of which no device's worker runs, that it does not and what the supervisor says of it."""
+    workers = [service for service in list_services() if service["name"].startswith("device/")]
+    reasons: dict[str, str] = {}
+    for device in Device.objects.for_models().filter(is_present=True).order_by("-index"):
+        own = [service for service in workers if f"{service['name']}/".startswith(f"device/{device.uuid}/")]
+        if any(service["state"] == "ready" for service in own) or not own:
+            reasons[device.profile] = ""
+        else:
+            reasons.setdefault(device.profile, _silence(own[0]))
+    return reasons
+
+
+def _silence(worker: Mapping[str, str]) -> str:
+    last = f" {worker['lastError']}" if worker.get("lastError") else ""
+    return f"The device's worker cannot be reached while this run waits for its devices: {worker['name']} is " \
+        f"{worker['state']}.{last}"
 
 
 def _slots() -> Mapping[str, int]:

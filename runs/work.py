@@ -22,7 +22,7 @@ from runs import queries
 from runs.errors import SnapshotDamaged
 from runs.models import Metric, Run, Snapshot
 from runs.operations import pausing
-from runs.operations.advance import fail_run
+from runs.operations.ending import fail_run
 from runs.operations.length_check import WAITING
 from runs.operations.resting import is_pausing, rest
 from runs.operations.smaller_passes import OUT_OF_DEVICE_MEMORY, halved_execution, halved_warning
@@ -74,7 +74,8 @@ class RunWork:
             return
         _charge(row, attempt)
         events.record(self.kind, row.pk, "run.attempt_ended", actor=SYSTEM, data={
-            "attempt": attempt.number, "outcome": ending.outcome, "code": row.failure_code, "exit": _exit_record(ending)})
+            "attempt": attempt.number, "outcome": ending.outcome, "code": row.failure_code,
+            "exit": _exit_record(ending)})
         if ending.outcome == "finished":
             _move(row, "RECORDING", failure_code="", failure_reason="", failure_hint="", failure_evidence={})
         elif row.cancel_requested_at is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from datasets.queries import dataset_files
@@ -20,6 +20,8 @@ from runs import queries
 from runs.data_checks import check_prepared
 from runs.lookups import base_model_facts, dataset_facts, present_devices
 from runs.models import Run
+from runs.operations.ending import fail_run
+from runs.operations.failing_steps import note_failed_step
 from runs.operations.holds import RUN, let_go
 from runs.operations.length_check import check_lengths, opening_of
 from runs.operations.recording import register_adapter
@@ -34,8 +36,11 @@ def advance_all() -> None:
     for pk in queries.open_runs().exclude(phase__in=PHASES.active).values_list("pk", flat=True):
         try:
             advance_run(pk)
-        except Exception:  # logged with its traceback; the reconciler comes back to it
+        except (OperationalError, InterfaceError):
+            raise  # the database does not answer: no fault of this run's step, and none of the others can be taken
+        except Exception as error:  # logged with its traceback; the reconciler comes back to it
             log.exception("run not advanced", extra={"action": "run_not_advanced", "run": pk})
+            note_failed_step(pk, error)
 
 
 def advance_run(run_id: str) -> None:
@@ -65,13 +70,6 @@ def _step(run: Run) -> None:
 
 def _move(run: Run, to: str, *, reason: str = "", **columns: Any) -> None:
     move(run, to, phases=PHASES, actor=SYSTEM, reason=reason, **columns)
-
-
-def fail_run(run: Run, *, code: str, reason: str, hint: str = "", evidence: dict[str, Any] | None = None) -> None:
-    """Send a run to its end with why, as one sentence, and what to change."""
-    move(run, "CLEANING_UP", phases=PHASES, actor=SYSTEM, reason=reason, failure_code=code[:40], failure_reason=reason,
-         failure_hint=hint, failure_evidence=evidence or {})
-    doorbell.ring_control()
 
 
 def resolve_dataset(run: Run) -> None:
