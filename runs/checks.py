@@ -115,13 +115,16 @@ def check_groups(stated: Config, method: str) -> Iterator[Problem]:
         "reward": supervised and stated.reward is not None,
         "preference": method != "dpo" and stated.preference is not None,
         "data": not supervised and _asks(stated.data, DATA_DEFAULTS),
-        "loss": not supervised and _asks(stated.loss, LOSS_DEFAULTS),
+        "loss": method != "sft" and _asks(stated.loss, LOSS_DEFAULTS),
     }
     instead = {"hyperparams": "Use rlHyperparams.", "rlHyperparams": "Use hyperparams."}
     for group, is_wrong in wrong.items():
         if is_wrong:
             yield Problem(f"config.{group}", "does_not_apply", f"{group} does not apply to the method {method}.",
                           instead.get(group, "Leave it out."))
+    if method == "dpo" and stated.data is not None and stated.data.packing:
+        yield Problem("config.data.packing", "does_not_apply", "data.packing is true; the two answers of a preference "
+                      "pair are compared with each other and never packed.", "Leave it out.")
 
 
 DATA_DEFAULTS = {"truncation": "error", "packing": False, "shuffle": True}

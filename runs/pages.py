@@ -24,11 +24,19 @@ OPTIONAL = {"Grader", "Paused"}
 ENDS = {"COMPLETED": "end-good", "FAILED": "end-bad", "CANCELLED": ""}
 CURVES = (
     {"title": "Loss", "term": "loss", "names": "loss,validation_loss", "labels": "Training|Validation", "is_big": True},
+    {"title": "Preference accuracy", "term": "preference accuracy", "names": "preference_accuracy",
+     "labels": "Accuracy", "method": "dpo"},
+    {"title": "Reward margin", "term": "reward margin", "names": "reward_margin", "labels": "Margin", "method": "dpo"},
     {"title": "Learning rate", "term": "learning rate", "names": "learning_rate", "labels": "Learning rate"},
     {"title": "Gradient norm", "term": "gradient norm", "names": "grad_norm", "labels": "Gradient norm"},
     {"title": "Tokens a second", "term": "token", "names": "tokens_per_second", "labels": "Tokens a second"},
     {"title": "Peak memory", "term": "", "names": "peak_memory_bytes", "labels": "Memory", "unit": "bytes"},
 )
+
+
+def curves_of(method: str) -> list[dict[str, Any]]:
+    """The curves of a run's page."""
+    return [dict(curve) for curve in CURVES if curve.get("method", method) == method]
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def sft_body(*, base_model: Mapping[str, Any], dataset: Mapping[str, Any], validation: Mapping[str, Any] | None,
-             config: Mapping[str, Any], execution: Mapping[str, Any], resume: Mapping[str, Any] | None,
-             start: Mapping[str, Any] | None, total_steps: int | None, pause_at: int | None, is_first_attempt: bool,
-             strict: bool) -> dict[str, Any]:
-    """What the entry `sft` is told: every setting resolved. `strict` computes the plain way, whatever it costs."""
-    return {"entry": "sft", "base_model": dict(base_model), "dataset": dict(dataset),
+def supervised_body(*, base_model: Mapping[str, Any], dataset: Mapping[str, Any], validation: Mapping[str, Any] | None,
+                    config: Mapping[str, Any], execution: Mapping[str, Any], resume: Mapping[str, Any] | None,
+                    start: Mapping[str, Any] | None, total_steps: int | None, pause_at: int | None,
+                    is_first_attempt: bool, strict: bool) -> dict[str, Any]:
+    """What the entry of the run's method, `sft` or `dpo`, is told: every setting resolved. `strict` computes the plain
+    way, whatever it costs."""
+    return {"entry": config["method"], "base_model": dict(base_model), "dataset": dict(dataset),
             "validation": dict(validation) if validation else None, "config": dict(config),
             "execution": dict(execution), "total_steps": total_steps, "start": dict(start) if start else None,
             "resume": dict(resume) if resume else None,

@@ -117,6 +117,20 @@ def loss_summary(run: Run) -> dict[str, float] | None:
     return {"first": first.values["loss"], "last": last.values["loss"], "mean": _mean(run, "loss") or 0.0}
 
 
+def preference_summary(run: Run) -> dict[str, Any] | None:
+    """The accuracy and margin of the newest update of a preference run, and the loss it trains with; None for others.
+
+    The accuracy is the share of the update's pairs whose chosen answer has the higher reward, the margin by how much.
+    """
+    if run.method != "dpo":
+        return None
+    newest = run.metrics.filter(values__has_key="reward_margin").order_by("step").last()
+    values = newest.values if newest else {}
+    loss = ((run.engine_config or {}).get("resolved") or {}).get("preferenceLoss")
+    return {"step": newest.step if newest else None, "accuracy": values.get("preference_accuracy"),
+            "margin": values.get("reward_margin"), "loss": loss}
+
+
 def mean_throughput(run: Run) -> float | None:
     """Tokens a second, the mean over the steps that reported it."""
     return _mean(run, "tokens_per_second")

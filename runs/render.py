@@ -14,7 +14,7 @@ from runs.snapshots import digest_of, kinds_of
 
 NAMED = {"loss": "loss", "validation_loss": "validationLoss", "validation_perplexity": "perplexity",
          "learning_rate": "learningRate", "grad_norm": "gradNorm", "tokens_per_second": "tokensPerSecond",
-         "step_seconds": "stepSeconds"}
+         "step_seconds": "stepSeconds", "preference_accuracy": "preferenceAccuracy", "reward_margin": "rewardMargin"}
 """Figures with names of their own in the API; the rest of what the loop logged stands under `measured`."""
 
 
@@ -49,6 +49,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "warnings": run.warnings, "submissionId": run.submission_id or None,
         "timing": {"phaseMillis": queries.phase_millis(run), "phaseSince": run.phase_since},
         "cost": queries.cost_of(run), "loss": queries.loss_summary(run), "validation": run.summary.get("validation"),
+        "preference": queries.preference_summary(run),
         "tokensPerSecond": queries.mean_throughput(run), "dataFit": run.data_fit, "checks": run.checks,
         "lengthCheck": run.length_check or None,
         "failureHint": run.failure_hint or None, "failureEvidence": run.failure_evidence or None,

@@ -108,10 +108,25 @@ def result_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Model", f"{run['model']} ({run['modelId'][:12]})" if run["model"] else None),
         ("Validation loss", _validation(validation)),
         ("Training loss", f"{loss['first']:.4f} → {loss['last']:.4f} (mean {loss['mean']:.4f})" if loss else None),
+        *_preference(run.get("preference")),
         ("Data fit", _data_fit(run["dataFit"])), ("Start checks", _checks(run["checks"])),
         ("Throughput", f"{run['tokensPerSecond']:,.0f} tokens per second per device, the mean over its steps"
          if run["tokensPerSecond"] else None),
     ]
+
+
+def _preference(found: Mapping[str, Any] | None) -> list[Row]:
+    if not found or found["step"] is None:
+        return []
+    loss = found["loss"]
+    return [("Preference accuracy", f"{found['accuracy']:.1%} of the pairs of update {found['step']}"),
+            ("Reward margin", f"{found['margin']:.4f}"),
+            ("Preference loss", preference_loss(loss) if loss else None)]
+
+
+def preference_loss(loss: Mapping[str, Any]) -> str:
+    """`sigmoid at beta 0.1, one pair at a time`."""
+    return f"{loss['kind']} at beta {loss['beta']:g}, {loss['how']}"
 
 
 def cost_rows(run: Mapping[str, Any]) -> list[Row]:

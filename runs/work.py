@@ -27,7 +27,7 @@ from runs.operations.length_check import WAITING
 from runs.operations.resting import is_pausing, rest
 from runs.operations.smaller_passes import OUT_OF_DEVICE_MEMORY, halved_execution, halved_warning
 from runs.phases import LOST, PHASES
-from runs.plan import sft_body
+from runs.plan import supervised_body
 from runs.snapshots import verify_snapshot
 
 TRIED_AGAIN = frozenset({"unexpected", "snapshot_invalid", "job_not_started"})
@@ -57,7 +57,7 @@ class RunWork:
         """The job's plan, resuming from the newest snapshot whose files are all as they were committed."""
         resume = _choose_snapshot(row)
         attempt.resumed_step = resume["step"] if resume else None
-        return sft_body(
+        return supervised_body(
             base_model=_base_model_part(row), dataset=_rows_part(row, "dataset"),
             validation=_rows_part(row, "validationDataset") if row.references.get("validationDataset") else None,
             config=row.config, execution=row.execution, resume=resume, start=_start_part(row),

@@ -63,6 +63,9 @@ TERMS = {
     "perplexity": "The loss as a number of equally likely next tokens. 1 would be certainty.",
     "validation loss": "The loss on rows the run never trains on. If it rises while the training loss falls, the run "
                        "is memorising.",
+    "preference accuracy": "The share of pairs in which the model moved further towards the chosen answer than towards "
+                           "the rejected one.",
+    "reward margin": "How much further it moved, times beta. Growing means it tells the two apart.",
     "learning rate": "How far each update moves the adapter's weights.",
     "gradient norm": "How hard the last update pulled. Sudden spikes are worth a look.",
     "LoRA rank": "The width of the adapter. More can learn more, and needs more memory.",
@@ -96,6 +99,7 @@ CONCEPTS = {
     "champion": "promotion", "candidate": "promotion", "configuration": "configuration-and-recipe",
     "confidence interval": "evaluation", "exact match": "evaluation", "unscored": "evaluation",
     "paired difference": "evaluation", "loss": "loss-and-perplexity", "perplexity": "loss-and-perplexity",
+    "preference accuracy": "what-it-shows", "reward margin": "what-it-shows",
     "validation loss": "loss-and-perplexity", "gradient norm": "learning-rate", "warm-up": "learning-rate",
     "LoRA rank": "adapter", "LoRA alpha": "adapter", "gradient accumulation": "micro-batch-and-accumulation",
     "micro batch": "micro-batch-and-accumulation", "sequence length": "token", "packing": "token",
@@ -104,7 +108,8 @@ CONCEPTS = {
     "branch": "branches", "training state": "saves", "sweep": "sweeps", "pipeline": "pipelines", "gate": "pipelines",
 }
 """The section of a documentation page that explains a term, where it is not called as the term is."""
-PAGES = {"gradient checkpointing": "estimates", "peak memory": "estimates", "branch": "lifecycle",
+PAGES = {"preference accuracy": "preferences", "reward margin": "preferences",
+         "gradient checkpointing": "estimates", "peak memory": "estimates", "branch": "lifecycle",
          "training state": "lifecycle", "sweep": "lifecycle", "pipeline": "lifecycle", "gate": "lifecycle"}
 """The page that explains a term, where it is not the one of concepts."""
 

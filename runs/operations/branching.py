@@ -154,6 +154,8 @@ def _against_state(wish: Wish, resolved: Resolved) -> Any:
         yield f"the snapshot of step {wish.snapshot.step} holds no training state."
     if resolved.method != parent.method:
         yield f"the method changes from {parent.method} to {resolved.method}."
+    if parent.method == "dpo" and parent.source_snapshot_id and parent.restore_mode != TRAINING_STATE:
+        yield "its source was compared with the adapter that it started from, which a branch does not hold."
     changed = outside_state(wish.overrides)
     if changed:
         yield f"{changed[0]} is overridden, and only the learning rate and the validation frequency may change."
@@ -201,7 +203,8 @@ def _inherited(parent: Run, method: str) -> dict[str, Any]:
 
 
 def _change_loop(config: dict[str, Any], method: str) -> None:
-    """A branch to reinforcement inherits neither data nor loss; only the adapter's shape crosses between loops."""
+    """A branch to reinforcement inherits neither data nor loss, one to preference pairs no loss and no packing; only
+    the adapter's shape crosses between loops."""
     for name in ("preference", "reward", "engineSettings"):
         config.pop(name, None)
     if method in REINFORCEMENT and "hyperparams" in config:
@@ -211,6 +214,9 @@ def _change_loop(config: dict[str, Any], method: str) -> None:
             config.pop(name, None)
     elif method in SUPERVISED and "rlHyperparams" in config:
         config["hyperparams"] = {"lora": config.pop("rlHyperparams")["lora"]}
+    if method == "dpo":
+        config.pop("loss", None)
+        config.get("data", {}).pop("packing", None)
 
 
 def _child(planned: Planned, actor: Actor) -> Run:

@@ -20,8 +20,9 @@ from runs import queries
 from runs.models import Run
 from runs.operations import cancel_run
 from runs.outlook import outlook_of
-from runs.pages import CURVES, settings_rows, strip
+from runs.pages import curves_of, settings_rows, strip
 from runs.phases import PHASES
+from runs.text import preference_loss
 from runs.views.lifecycle import standing
 from runs.views.lineage import branches_tab
 from runs.views.naming import share, title
@@ -36,7 +37,7 @@ def detail(request: HtmxRequest, run_id: str) -> HttpResponse:
     """One run: its phases, progress and curves, and one tab of the rest."""
     run = queries.get_run(run_id)
     tab = request.GET.get("tab", "")
-    context = _live(run) | standing(run) | {"curves": CURVES, "seen": request.GET.get("seen", "")}
+    context = _live(run) | standing(run) | {"curves": curves_of(run.method), "seen": request.GET.get("seen", "")}
     if request.htmx and not tab:
         # The page is whole once more after the end; then its polling stops (HTMX's 286).
         return render(request, "runs/detail.html#live", context, status=200 if context["is_open"] else 286)
@@ -59,11 +60,20 @@ def _live(run: Run) -> dict[str, Any]:
         "bar_tone": {"COMPLETED": "good", "FAILED": "bad"}.get(run.phase, "" if is_open else "soft"),
         "eta_seconds": ahead.eta_seconds, "loss": loss or {}, "throughput": queries.mean_throughput(run),
         "validation": run.summary.get("validation"), "has_validation": bool(run.references.get("validationDataset")),
+        "preference": _preference(run),
         "repeat": max(0, run.observed_step - run.saved_step) if run.saved_step is not None else None,
         "stage_text": _stage_text(run), "cost_text": _cost_text(cost), "result": _result(run),
         "cancel_why_not": "Its work is done; it ends by itself in a moment."
         if run.phase in {"RECORDING", "CLEANING_UP"} else "Cancel was asked for." if run.cancel_requested_at else "",
     }
+
+
+def _preference(run: Run) -> dict[str, Any] | None:
+    """The figures of a preference run once it has some, with the loss in words."""
+    found = queries.preference_summary(run)
+    if found is None or found["step"] is None:
+        return None
+    return found | {"loss": preference_loss(found["loss"]) if found["loss"] else ""}
 
 
 def _stage_text(run: Run) -> str:

@@ -57,7 +57,6 @@ def test_the_losses_are_those_of_plain_trl(train, base_model, loss_type, beta, t
     assert jobs.metrics(attempt, "loss") == pytest.approx(expected, rel=2e-4)
 
 
-@pytest.mark.requirement("R268")
 def test_holding_all_pairs_of_a_pass_changes_where_the_loss_is_computed_and_not_what_it_is(train):
     one, all_ = train(), train(**{"config.preference.fusedLoss": False})
     assert jobs.metrics(one, "loss") == pytest.approx(jobs.metrics(all_, "loss"), rel=1e-4)
@@ -110,7 +109,6 @@ def test_validation_pairs_are_read_with_references_of_their_own(train, write_row
     assert readings[0]["loss"] == pytest.approx(math.log(2), abs=0.1)
 
 
-@pytest.mark.requirement("R265")
 def test_pairs_longer_than_the_limit_are_refused_by_their_places_or_left_out(train):
     rows = tiny.pair_rows(6)
     rows[2]["rejected"]["content"] = "far too long " * 40

@@ -70,7 +70,7 @@ def test_the_mixture_of_experts_is_for_serving_only_and_shows_its_active_paramet
 @pytest.mark.requirement("R202")
 def test_the_methods_of_a_model_are_those_that_an_engine_here_runs():
     catalog = load_catalog()
-    assert catalog.methods_of(catalog.base_models[SMOL]) == ["sft"]
+    assert catalog.methods_of(catalog.base_models[SMOL]) == ["sft", "dpo"]
 
 
 def test_the_state_folder_adds_models_and_changes_shipped_ones_key_by_key(lay_over):

@@ -12,7 +12,7 @@ from gpu_worker import launch, processes
 from gpu_worker.engines import events, plans, write_schema
 from optimize_site.kernel.plan_parts import base_model_part, rows_part
 from optimize_site.processes import Identity
-from runs.plan import sft_body
+from runs.plan import supervised_body
 
 COMMON = {
     "attempt": "a" * 64,
@@ -73,7 +73,7 @@ def body(**changes) -> dict:
         "is_first_attempt": True,
         "strict": False,
     }
-    return sft_body(**stated) | changes
+    return supervised_body(**stated) | changes
 
 
 def test_a_supervised_runs_plan_is_complete_and_leaves_nothing_to_a_default():

@@ -255,15 +255,37 @@ def test_the_validation_dataset_is_not_the_training_dataset():
 
 
 @pytest.mark.requirement("R052")
-@pytest.mark.parametrize("method", ["dpo", "grpo", "gspo"])
+@pytest.mark.parametrize("method", ["grpo", "gspo"])
 def test_a_method_that_does_not_run_yet_is_checked_and_refused_by_name(method):
-    facts = make_facts(dataset=make_dataset_facts(format="preference-jsonl-v1" if method == "dpo" else "chat-jsonl-v1"))
-    problem = only_problem({"method": method}, facts=facts)
+    problem = only_problem({"method": method})
     assert (problem.path, problem.code) == ("config.method", "method_not_available")
     assert method in problem.message
-    group = "hyperparams" if method == "dpo" else "rlHyperparams"
-    found = problems({"method": method, group: {"optimizer": {"weightDecay": -1}}}, facts=facts)
+    found = problems({"method": method, "rlHyperparams": {"optimizer": {"weightDecay": -1}}})
     assert found == {"optimizer.weightDecay": "negative_number", "config.method": "method_not_available"}
+
+
+PAIRS = {"format": "preference-jsonl-v1"}
+
+
+@pytest.mark.requirement("R263", "R264", "R269")
+def test_a_preference_run_resolves_to_its_defaults():
+    facts = make_facts(dataset=make_dataset_facts(**PAIRS))
+    assert problems({"method": "dpo"}, facts=facts) == {}
+    short, long = (resolved({"method": "dpo", "maxSeqLength": length}, facts=facts).config for length in (1024, 1025))
+    assert short["preference"] == {"beta": 0.1, "lossType": "sigmoid", "fusedLoss": True}
+    assert long["preference"]["fusedLoss"] is False
+    assert (short["hyperparams"]["training"]["microBatchPerGpu"], short["model"]["gradientCheckpointing"]) == (2, True)
+    off = resolved({"method": "dpo", "model": {"gradientCheckpointing": False}}, facts=facts)
+    assert off.config["model"]["gradientCheckpointing"] is False
+
+
+@pytest.mark.requirement("R263")
+@pytest.mark.parametrize(("config", "path"), [
+    ({"preference": {"beta": -0.1}}, "config.preference.beta"), ({"data": {"packing": True}}, "config.data.packing"),
+    ({"data": {"truncation": "right"}}, "config.data.truncation"),
+    ({"loss": {"assistantTurns": "all"}}, "config.loss")])
+def test_what_a_preference_run_cannot_do_is_refused(config, path):
+    assert path in problems({"method": "dpo"} | config, facts=make_facts(dataset=make_dataset_facts(**PAIRS)))
 
 
 @pytest.mark.requirement("R053")

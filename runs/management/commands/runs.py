@@ -255,8 +255,9 @@ class Command(BranchVerbs):
         _footer(page, "runs")
 
     def _metrics(self, steps: list[dict[str, Any]], more: list[str]) -> None:
-        named = ["loss"] + [name for name in ("validationLoss", "perplexity") if any(name in step for step in steps)]
-        titles = {"loss": "LOSS", "validationLoss": "VALIDATION LOSS", "perplexity": "PERPLEXITY"}
+        titles = {"loss": "LOSS", "validationLoss": "VALIDATION LOSS", "perplexity": "PERPLEXITY",
+                  "preferenceAccuracy": "ACCURACY", "rewardMargin": "MARGIN"}
+        named = [name for name in titles if name == "loss" or any(name in step for step in steps)]
         columns = ["STEP", *(titles.get(name, name) for name in [*named, *more])]
         self.table(columns, text.metric_rows(steps, [*named, *more]), right=columns)
 
