@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import FloatField, Max, Sum
+from django.db.models import FloatField, Sum
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
@@ -27,7 +27,7 @@ from runs.estimates import (
 )
 from runs.facts import DatasetFacts, Facts
 from runs.models import Metric, Run
-from runs.queries import rate_per_device_hour
+from runs.queries import measured_memory, rate_per_device_hour
 from runs.resolve import Resolved
 
 BYTES_A_TOKEN = 4
@@ -190,6 +190,13 @@ def _memory(resolved: Resolved, facts: Facts, state: BaseModelState | None) -> d
     return {"device": device, "host": host, "measured": _measured_peak(resolved)}
 
 
+def predicted_memory(resolved: Resolved, facts: Facts) -> dict[str, Any]:
+    """The predicted peak of what the run's device holds, or on processors its job, part by part."""
+    state = base_model_state(facts.base_model.entry.repository) if facts.base_model else None
+    profile = facts.catalog.devices.get(resolved.execution["deviceProfile"])
+    return _predicted(resolved, facts, state, profile.kind if profile else "cuda").document()
+
+
 def _predicted(resolved: Resolved, facts: Facts, state: BaseModelState | None, kind: str) -> memory.Memory:
     if state is None:
         return memory.untold("The base model is not known.")
@@ -236,6 +243,6 @@ def _measured_peak(resolved: Resolved) -> dict[str, Any] | None:
         execution__microBatchSequences=resolved.execution["microBatchSequences"],
         observed_step__gte=1).only("id").order_by("-created_at")[:1]
     for run in alike:
-        peak = run.metrics.aggregate(peak=Max(_figure("peak_memory_bytes")))["peak"]
-        return {"bytes": int(peak), "runId": run.pk} if peak else None
+        found = measured_memory(run)
+        return found | {"runId": run.pk} if found else None
     return None

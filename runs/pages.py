@@ -111,8 +111,19 @@ def estimate_rows(estimates: Mapping[str, Any]) -> list[dict[str, Any]]:
     measured = memory["measured"]
     if measured is not None:
         rows.append({"label": "Measured peak", "term": "", "text": spell_bytes(measured["bytes"]),
-                     "source": "measured", "note": f"In the run {measured['runId'][:12]} of this recipe.", "parts": []})
+                     "source": "measured", "note": f"In the run {measured['runId'][:12]} of this recipe.",
+                     "parts": [(part, spell_bytes(size)) for part, size in measured["parts"].items()]})
     return rows
+
+
+def memory_rows(predicted: Mapping[str, Any] | None, measured: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
+    """Each part of a run's peak memory as it was predicted and as it was measured, the whole last."""
+    foreseen = dict((predicted or {}).get("parts") or {}) | {"peak": (predicted or {}).get("bytes")}
+    found = dict(measured["parts"]) | {"peak": measured["bytes"]} if measured else {}
+    names = [name for name in dict.fromkeys([*foreseen, *found]) if name != "peak"]
+    rows = [(name, foreseen.get(name), found.get(name)) for name in [*names, "peak"]]
+    return [(name.capitalize(), *("–" if size is None else spell_bytes(size) for size in sizes))
+            for name, *sizes in rows if any(size is not None for size in sizes)]
 
 
 def _estimate(label: str, term: str, figure: Mapping[str, Any], spell: Callable[[Any], str]) -> dict[str, Any]:

@@ -24,6 +24,9 @@ from registry.workload_queries import get_workload
 from runs.models import Metric, Run, Snapshot
 from runs.phases import PHASES
 
+MEMORY_PARTS = ("weights", "adapter", "gradients", "optimizer", "activations", "rest", "allocator", "driver")
+"""What a job tells its peak to be made of, in the order in which it is shown."""
+
 KIND = "run"
 PREVIOUS_RUNS = 20
 LOG_BYTES = 256 * 1024
@@ -117,6 +120,7 @@ def loss_summary(run: Run) -> dict[str, float] | None:
     return {"first": first.values["loss"], "last": last.values["loss"], "mean": _mean(run, "loss") or 0.0}
 
 
+<<<<<<< Updated upstream
 def preference_summary(run: Run) -> dict[str, Any] | None:
     """The accuracy and margin of the newest update of a preference run, and the loss it trains with; None for others.
 
@@ -129,6 +133,18 @@ def preference_summary(run: Run) -> dict[str, Any] | None:
     loss = ((run.engine_config or {}).get("resolved") or {}).get("preferenceLoss")
     return {"step": newest.step if newest else None, "accuracy": values.get("preference_accuracy"),
             "margin": values.get("reward_margin"), "loss": loss}
+=======
+def measured_memory(run: Run) -> dict[str, Any] | None:
+    """The highest peak that an update reported, at which, and its parts where it told them; None before any did."""
+    peak = Cast(KeyTextTransform("peak_memory_bytes", "values"), FloatField())
+    metric = run.metrics.annotate(peak=peak).exclude(peak=None).order_by("-peak", "step").first()
+    if metric is None:
+        return None
+    parts = {part: metric.values[f"memory_{part}_bytes"] for part in MEMORY_PARTS
+             if f"memory_{part}_bytes" in metric.values}
+    return {"bytes": sum(parts.values()) or int(metric.values["peak_memory_bytes"]), "step": metric.step,
+            "parts": parts}
+>>>>>>> Stashed changes
 
 
 def mean_throughput(run: Run) -> float | None:

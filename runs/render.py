@@ -52,6 +52,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "preference": queries.preference_summary(run),
         "tokensPerSecond": queries.mean_throughput(run), "dataFit": run.data_fit, "checks": run.checks,
         "lengthCheck": run.length_check or None,
+        "memory": {"predicted": run.predicted_memory, "measured": queries.measured_memory(run)},
         "failureHint": run.failure_hint or None, "failureEvidence": run.failure_evidence or None,
         "parentRunId": run.parent_id, "restore": _restore(run), "sweepPoint": run.sweep_point,
         "pause": run.pause, "pauseAtStep": run.pause_at_step, "savesWaiting": run.saves_waiting,

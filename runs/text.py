@@ -108,8 +108,13 @@ def result_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Model", f"{run['model']} ({run['modelId'][:12]})" if run["model"] else None),
         ("Validation loss", _validation(validation)),
         ("Training loss", f"{loss['first']:.4f} → {loss['last']:.4f} (mean {loss['mean']:.4f})" if loss else None),
+<<<<<<< Updated upstream
         *_preference(run.get("preference")),
         ("Data fit", _data_fit(run["dataFit"])), ("Start checks", _checks(run["checks"])),
+=======
+        ("Data fit", _data_fit(run["dataFit"])), ("Memory", measured_words(run["memory"]["measured"])),
+        ("Predicted", memory_words(run["memory"]["predicted"])), ("Start checks", _checks(run["checks"])),
+>>>>>>> Stashed changes
         ("Throughput", f"{run['tokensPerSecond']:,.0f} tokens per second per device, the mean over its steps"
          if run["tokensPerSecond"] else None),
     ]
@@ -165,13 +170,21 @@ def estimate_rows(estimates: Mapping[str, Any]) -> list[Row]:
         ("Time", _estimate(estimates["seconds"], lambda seconds: f"about {spell_duration(seconds)}")),
         ("Cost", _estimate(estimates["cost"], lambda cost: f"{cost:.2f}")),
         ("Device memory", memory_words(memory["device"])), ("Host memory", memory_words(memory["host"])),
-        ("Measured peak", f"{spell_bytes(memory['measured']['bytes'])} in the run "
-         f"{memory['measured']['runId'][:12]} of this recipe" if memory["measured"] else None)]
+        ("Measured peak", f"{measured_words(memory['measured'])} in the run {memory['measured']['runId'][:12]} of "
+         "this recipe" if memory["measured"] else None)]
 
 
 def _estimate(figure: Mapping[str, Any], spell: Callable[[float], str]) -> str:
     said = "unknown" if figure["value"] is None else f"{spell(figure['value'])} ({figure['source']})"
     return f"{said}: {figure['note']}"
+
+
+def measured_words(measured: Mapping[str, Any] | None) -> str | None:
+    """A measured peak, its parts where told, and its update: `2.1 GiB = weights 0.5 GiB + … at update 3`."""
+    if measured is None:
+        return None
+    parts = " + ".join(f"{name} {spell_bytes(size)}" for name, size in measured["parts"].items())
+    return f"{spell_bytes(measured['bytes'])}{f' = {parts}' if parts else ''} at update {measured['step']}"
 
 
 def memory_words(predicted: Mapping[str, Any] | None) -> str | None:

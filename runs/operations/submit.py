@@ -13,6 +13,7 @@ from optimize_site.kernel.ids import derived_id, new_id
 from registry.operations.workloads import check_takes_work
 from runs.descriptor import Parsed, RunDescriptor, parse_descriptor
 from runs.errors import RunRefused, SubmissionConflict
+from runs.evidence import predicted_memory
 from runs.facts import Facts, WorkloadFacts
 from runs.lookups import facts_for
 from runs.models import Run
@@ -81,7 +82,7 @@ def build_run(descriptor: RunDescriptor, document: Any, resolved: Resolved, fact
         description=descriptor.description or "",
         config_name=descriptor.config_name or "", warnings=list(resolved.warnings),
         submission_id=descriptor.submission_id or "", submission_digest=sha256_json(document),
-        total_steps=resolved.total_steps,
+        total_steps=resolved.total_steps, predicted_memory=predicted_memory(resolved, facts),
         pause_at_step=descriptor.pause_at_step, created_by=actor.name)
 
 

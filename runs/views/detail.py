@@ -20,7 +20,11 @@ from runs import queries
 from runs.models import Run
 from runs.operations import cancel_run
 from runs.outlook import outlook_of
+<<<<<<< Updated upstream
 from runs.pages import curves_of, settings_rows, strip
+=======
+from runs.pages import CURVES, memory_rows, settings_rows, strip
+>>>>>>> Stashed changes
 from runs.phases import PHASES
 from runs.text import preference_loss
 from runs.views.lifecycle import standing
@@ -98,7 +102,9 @@ def _data_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     validation = fit.get("validation") or {}
     total = fit.get("totalTokens")
     return {"fit": fit, "fit_share": fit["trainedTokens"] / total if total else None, "fit_rows": _fit_rows(fit),
-            "validation_fit_rows": _fit_rows(validation)}
+            "validation_fit_rows": _fit_rows(validation),
+            "memory_rows": memory_rows(run.predicted_memory, queries.measured_memory(run)),
+            "memory_note": (run.predicted_memory or {}).get("note", "")}
 
 
 def _fit_rows(fit: dict[str, Any]) -> list[tuple[str, str]]:

@@ -3,11 +3,15 @@
 import json
 
 import pytest
+from django.urls import reverse
 
 from datasets.models import Analysis, ExampleSet
+from optimize_site.kernel import accounts
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.conf import home
 from registry.models import BaseModel
+from runs import render
+from runs.management.commands import runs as command
 from runs.models import Metric, Run
 from runs.operations import check_run
 from tests.factories import (
@@ -116,6 +120,26 @@ def test_cost_follows_the_catalogs_rate_and_is_unknown_without_one(ready):
     assert "3.6 a device hour" in found["cost"]["note"]
 
 
+@pytest.mark.requirement("R366")
+def test_a_run_keeps_its_predicted_peak_and_shows_it_by_part_beside_the_measured_one(ready, capsys, client):
+    foreseen = estimates()["memory"]["host"]
+    run = measured_run(peak=10**6)
+    Run.objects.filter(pk=run.pk).update(data_fit=None)
+    split = {"memory_weights_bytes": 9 * 2**20, "memory_rest_bytes": 2**20}
+    Metric.objects.create(run=run, step=4, attempt=1, at=run.created_at, values={
+        "peak_memory_bytes": 10 * 2**20} | split)
+    memory = render.run_document(Run.objects.get(pk=run.pk))["memory"]
+    assert {"weights", "adapter", "gradients", "optimizer", "activations"} <= set(memory["predicted"]["parts"])
+    assert memory["predicted"] == foreseen
+    assert memory["measured"] == {"bytes": 10 * 2**20, "step": 4, "parts": {"weights": 9 * 2**20, "rest": 2**20}}
+    assert estimates()["memory"]["measured"] == memory["measured"] | {"runId": run.pk}
+    command.Command().run(["get", run.pk])
+    assert "10.0 MiB = weights 9.0 MiB + rest 1.0 MiB at update 4" in capsys.readouterr().out
+    client.force_login(accounts.create_user("a-viewer", "viewer", actor=LOCAL)[0])
+    page = client.get(reverse("runs:detail", args=[run.pk]), {"tab": "data"}).content.decode()
+    assert '<th scope="row">Weights</th>' in page and "9.0 MiB" in page
+
+
 def test_memory_is_split_by_the_shape_of_the_prepared_model_with_the_measured_peak_beside_it(ready):
     run = measured_run(config=ONE_EPOCH)
     folder = home() / "base-models/tiny"
@@ -127,7 +151,7 @@ def test_memory_is_split_by_the_shape_of_the_prepared_model_with_the_measured_pe
     assert parts["weights"] == 4_000_000
     assert parts["adapter"] == parts["gradients"] == parts["optimizer"] / 2 > 0
     assert memory["host"]["bytes"] == sum(parts.values())
-    assert memory["measured"] == {"bytes": 10**9 + 3, "runId": run.pk}
+    assert memory["measured"] == {"bytes": 10**9 + 3, "step": 3, "parts": {}, "runId": run.pk}
 
 
 def test_what_a_damaged_folder_holds_is_unknown_and_stops_nothing(ready):

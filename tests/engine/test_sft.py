@@ -291,3 +291,13 @@ def test_figures_of_an_update_are_told(train):
     assert values["step_seconds"] > 0
     assert values["peak_memory_bytes"] > 1e6
     assert 0 <= values["mean_token_accuracy"] <= 1
+
+
+@pytest.mark.requirement("R366")
+def test_the_highest_peak_is_told_in_its_parts(train):
+    values = tiny.events_of(train(), "metrics")[0]["values"]
+    parts = {name: size for name, size in values.items() if name.startswith("memory_")}
+    assert set(parts) == {f"memory_{part}_bytes" for part in ("weights", "adapter", "gradients", "optimizer", "rest")}
+    assert sum(parts.values()) == values["peak_memory_bytes"]
+    assert parts["memory_weights_bytes"] > parts["memory_adapter_bytes"] == parts["memory_gradients_bytes"] > 0
+    assert 2 * parts["memory_adapter_bytes"] <= parts["memory_optimizer_bytes"] < 3 * parts["memory_adapter_bytes"]

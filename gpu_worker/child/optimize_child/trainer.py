@@ -26,7 +26,7 @@ from optimize_child.compute_path import ComputePath
 from optimize_child.events import EventLog
 from optimize_child.head import compact_head
 from optimize_child.layouts import Layout
-from optimize_child.memory import peak_memory
+from optimize_child.memory import MemorySplit, peak_memory
 from optimize_child.order import Updates
 from optimize_child.save_queue import Save, SaveQueue
 from optimize_child.saving import Saver
@@ -118,6 +118,7 @@ class SupervisedTrainer(SFTTrainer):
         self._trained_of_update = 0
         self._totals = {"tokens": 0, "trained_tokens": 0}
         self._boundary = time.perf_counter()
+        self._split = MemorySplit()
         queue = SaveQueue(every=course.whole_save_every, minutes=course.whole_save_minutes, clock=time.monotonic)
         self._saves_told = (0, 0)
         self._saves = Saver(queue, write=self._write, discard=self._discard, report=self._report_saves)
@@ -242,6 +243,7 @@ class SupervisedTrainer(SFTTrainer):
         quality = {name: sum(found) / len(found) for name, found in self._metrics["train"].items() if found}
         quality.pop("num_tokens", None)
         self._metrics["train"].clear()
+        peaks = peak_memory(self.args.device.type)
         self._events.emit(
             "metrics",
             step=self.state.global_step,
@@ -255,7 +257,8 @@ class SupervisedTrainer(SFTTrainer):
                 "tokens_per_second": round(self._tokens_of_update / seconds, 2),
                 "step_seconds": round(seconds, 5),
                 **quality,
-                **peak_memory(self.args.device.type),
+                **peaks,
+                **self._split.of(peaks, self.model, self.optimizer),
             },
         )
 
