@@ -120,7 +120,6 @@ def loss_summary(run: Run) -> dict[str, float] | None:
     return {"first": first.values["loss"], "last": last.values["loss"], "mean": _mean(run, "loss") or 0.0}
 
 
-<<<<<<< Updated upstream
 def preference_summary(run: Run) -> dict[str, Any] | None:
     """The accuracy and margin of the newest update of a preference run, and the loss it trains with; None for others.
 
@@ -133,7 +132,8 @@ def preference_summary(run: Run) -> dict[str, Any] | None:
     loss = ((run.engine_config or {}).get("resolved") or {}).get("preferenceLoss")
     return {"step": newest.step if newest else None, "accuracy": values.get("preference_accuracy"),
             "margin": values.get("reward_margin"), "loss": loss}
-=======
+
+
 def measured_memory(run: Run) -> dict[str, Any] | None:
     """The highest peak that an update reported, at which, and its parts where it told them; None before any did."""
     peak = Cast(KeyTextTransform("peak_memory_bytes", "values"), FloatField())
@@ -144,7 +144,6 @@ def measured_memory(run: Run) -> dict[str, Any] | None:
              if f"memory_{part}_bytes" in metric.values}
     return {"bytes": sum(parts.values()) or int(metric.values["peak_memory_bytes"]), "step": metric.step,
             "parts": parts}
->>>>>>> Stashed changes
 
 
 def mean_throughput(run: Run) -> float | None:

@@ -108,13 +108,9 @@ def result_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Model", f"{run['model']} ({run['modelId'][:12]})" if run["model"] else None),
         ("Validation loss", _validation(validation)),
         ("Training loss", f"{loss['first']:.4f} → {loss['last']:.4f} (mean {loss['mean']:.4f})" if loss else None),
-<<<<<<< Updated upstream
         *_preference(run.get("preference")),
-        ("Data fit", _data_fit(run["dataFit"])), ("Start checks", _checks(run["checks"])),
-=======
         ("Data fit", _data_fit(run["dataFit"])), ("Memory", measured_words(run["memory"]["measured"])),
         ("Predicted", memory_words(run["memory"]["predicted"])), ("Start checks", _checks(run["checks"])),
->>>>>>> Stashed changes
         ("Throughput", f"{run['tokensPerSecond']:,.0f} tokens per second per device, the mean over its steps"
          if run["tokensPerSecond"] else None),
     ]

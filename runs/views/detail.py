@@ -20,11 +20,7 @@ from runs import queries
 from runs.models import Run
 from runs.operations import cancel_run
 from runs.outlook import outlook_of
-<<<<<<< Updated upstream
-from runs.pages import curves_of, settings_rows, strip
-=======
-from runs.pages import CURVES, memory_rows, settings_rows, strip
->>>>>>> Stashed changes
+from runs.pages import curves_of, memory_rows, settings_rows, strip
 from runs.phases import PHASES
 from runs.text import preference_loss
 from runs.views.lifecycle import standing
