@@ -32,8 +32,8 @@ def report_document(row: Evaluation) -> dict[str, Any]:
     return {"evaluationId": row.pk, "meanScore": report.get("meanScore"), "interval": report.get("interval"),
             "exactMatchRate": report.get("exactMatchRate"),
             "perFieldAccuracy": {entry["field"]: entry["accuracy"] for entry in report.get("fields", [])},
-            **{key: report.get(key) for key in ("rows", "scored", "unscored", "fields", "confusion", "promptTokens",
-                                                "completionTokens")}}
+            **{key: report.get(key) for key in ("rows", "scored", "unscored", "verdicts", "fields", "confusion",
+                                                "promptTokens", "completionTokens")}}
 
 
 def prediction_document(row: Prediction) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Addresses of the pages of workloads, models, evaluations, pipelines and comparisons."""
+"""Addresses of the pages of workloads, models, evaluations, graders, pipelines and comparisons."""
 
 from django.urls import path
 
-from evaluations.views import comparisons, evaluations, models, pipelines, workloads
+from evaluations.views import comparisons, evaluations, graders, models, pipelines, workloads
 
 app_name = "evaluations"
 urlpatterns = [
@@ -21,6 +21,7 @@ urlpatterns = [
     path("evaluations/<str:evaluation_id>", evaluations.detail, name="detail"),
     path("evaluations/<str:evaluation_id>/cancel", evaluations.cancel, name="cancel"),
     path("evaluations/<str:evaluation_id>/retry", evaluations.retry, name="retry"),
+    path("graders", graders.page, name="graders"),
     path("pipelines", pipelines.pipeline_list, name="pipelines"),
     path("pipelines/new", pipelines.new, name="pipeline-new"),
     path("pipelines/new/check", pipelines.check, name="pipeline-check"),

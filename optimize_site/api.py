@@ -39,6 +39,7 @@ ROUTERS = (
     ("/training/snapshots", "runs.snapshots_api"),
     ("/training/datasets/analyses", "runs.analyses_api"),
     ("/training/evaluations", "evaluations.api"),
+    ("/training/graders", "evaluations.graders_api"),
     ("/training/pipelines", "evaluations.pipelines_api"),
     ("/training/comparisons", "evaluations.comparisons_api"),
     ("/training/trials", "endpoints.api"),

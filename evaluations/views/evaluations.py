@@ -14,6 +14,7 @@ from evaluations import phases, queries
 from evaluations.marking import Piece, mark_difference
 from evaluations.models import Evaluation, Prediction
 from evaluations.operations.evaluations import Request, cancel_evaluation, retry_evaluation, start_evaluation
+from evaluations.rules import compares_texts, is_rule, parts_of
 from evaluations.subject import Subject
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
@@ -27,6 +28,7 @@ from registry.workload_queries import get_workload, list_workloads
 
 FILTERS = (("", "All"), ("open", "Open"), ("completed", "Completed"), ("failed", "Failed"), ("cancelled", "Cancelled"))
 SHOWN = (("wrong", "Wrong first"), ("all", "In order"), ("unscored", "Unscored"))
+VERDICTS = (("right", "Right"), ("partly", "Partly right"), ("wrong", "Wrong"), ("unscored", "Unscored"))
 ROWS = 20
 
 
@@ -99,21 +101,36 @@ def _page(request: HtmxRequest, row: Evaluation) -> dict[str, Any]:
     answered, total = row.num_answered, row.num_rows
     return {"row": row, "report": report, "is_base": Subject(row.model, row.base_model).is_base,
             "show": show, "shown_ways": SHOWN,
+            **_by_grader(row.grader, report),
             "share": answered / total if total else None, "eta_seconds": _eta(row),
             "confusion": [_shares(table) for table in report.get("confusion") or []],
-            "causes": (report.get("unscored") or {}).get("causes") or {}, "page": _rows(request, predictions)}
+            "causes": (report.get("unscored") or {}).get("causes") or {}, "page": _rows(request, row, predictions)}
 
 
-def _rows(request: HtmxRequest, predictions: Any) -> dict[str, Any]:
+def _by_grader(grader: str, report: dict[str, Any]) -> dict[str, Any]:
+    """What the page says in the grader's own terms: of its parts, or of whole rows where it has none."""
+    parts, counts = parts_of(grader), report.get("verdicts") or {}
+    total = sum(counts.values()) or 1
+    return {"parts": parts or "part", "right_label": f"Every {parts} right" if parts else "Right in full",
+            "may_try": is_rule(grader),
+            "verdicts": [{"label": label, "rows": counts[name], "share": counts[name] / total}
+                         for name, label in VERDICTS if counts.get(name)]}
+
+
+def _rows(request: HtmxRequest, row: Evaluation, predictions: Any) -> dict[str, Any]:
     page = listed(request, predictions, limit=ROWS)
-    page["rows"] = [marked(prediction) for prediction in page["rows"]]
+    marks = compares_texts(row.grader)
+    page["rows"] = [marked(prediction, marks_difference=marks) for prediction in page["rows"]]
     return page
 
 
-def marked(row: Prediction) -> dict[str, Any]:
-    """A prediction with its difference marked, and what was asked."""
+def marked(row: Prediction, *, marks_difference: bool = True) -> dict[str, Any]:
+    """A prediction with its difference marked, and what was asked.
+
+    Nothing is marked where the difference is not what was scored, or where the texts mean the same.
+    """
     expected, answer = mark_difference(row.expected, row.answer)
-    if row.is_exact:  # written otherwise, meaning the same
+    if row.is_exact or not marks_difference:
         expected, answer = [Piece("same", row.expected)], [Piece("same", row.answer)]
     return {"row": row, "expected": expected, "answer": answer, "messages": row.prompt.get("messages", []),
             "asked": next((m for m in reversed(row.prompt.get("messages", [])) if m.get("role") == "user"), None)}

@@ -58,7 +58,7 @@ TERMS = {
     "configuration": "Everything that shapes the trained model. Two runs with one configuration hash and base model "
                      "follow the same recipe.",
     "confidence interval": "Where the score would lie in 95 of 100 such sets of rows. Few rows make it wide.",
-    "exact match": "The share of rows in which every field was right.",
+    "exact match": "The share of rows in which nothing was wrong: every field, where the grader judges fields.",
     "loss": "How surprised the model is by the right answers. Lower is better; falling means learning.",
     "perplexity": "The loss as a number of equally likely next tokens. 1 would be certainty.",
     "validation loss": "The loss on rows the run never trains on. If it rises while the training loss falls, the run "

@@ -349,3 +349,15 @@ def test_a_report_without_fields_tells_which_label_was_taken_for_which():
     assert report["confusion"] == [{"field": "", "labels": ["billing", "cards"],
                                     "columns": ["billing", "cards", "(none)"], "counts": [[1, 0, 0], [1, 0, 1]]}]
     assert build_report(rows, compares_texts=False)["confusion"] == []
+
+
+def test_the_page_of_graders_tells_of_each_with_its_parameters():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "graders.md").read_text()
+    for rule in RULES.values():
+        _, _, part = page.partition(f"\n## {rule.name}\n")
+        assert part, rule.name
+        said = part.partition("\n## ")[0]
+        assert all(f"`{p.name}`" in said or f'"{p.name}"' in said for p in rule.parameters), rule.name
+    assert all(f"`{cause}`" in page for cause in (
+        "expected_empty", "expected_without_json", "expected_without_fields", "expected_without_number",
+        "pattern_too_slow", "schema_too_costly"))

@@ -1,0 +1,50 @@
+"""Routes of graders: which there are, whether one can be used, and what it says before anything is spent."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Field, Router
+
+from evaluations.graders import RULES
+from evaluations.rules import rule_document, tried, validated
+from optimize_site.kernel.api import Body
+
+router = Router(tags=["graders"])
+
+
+class NamedGrader(Body):
+    """A grader as a workload, a run or an evaluation names it."""
+
+    grader: str
+
+
+class TriedRow(Body):
+    """An answer and what was expected."""
+
+    answer: str
+    expected: str = ""
+
+
+class Trial(Body):
+    """A grader and the rows it is tried on."""
+
+    grader: str
+    rows: list[TriedRow] = Field(max_length=1000)
+
+
+@router.get("")
+def list_graders(request: HttpRequest) -> dict[str, Any]:
+    """The rule graders with their parameters, and an example of each."""
+    return {"graders": [rule_document(rule) for rule in RULES.values()]}
+
+
+@router.post("/validate")
+def validate_grader(request: HttpRequest, body: NamedGrader) -> dict[str, Any]:
+    """The grader's one text and every parameter it goes by; 422 where it cannot be used, and why."""
+    return validated(body.grader)
+
+
+@router.post("/run")
+def run_grader(request: HttpRequest, body: Trial) -> dict[str, Any]:
+    """The verdict on each of up to 20 rows; nothing is kept. `score` is null where a row is unscored."""
+    return tried(body.grader, [(row.answer, row.expected) for row in body.rows])

@@ -1,0 +1,105 @@
+"""Graders on all surfaces: which there are, whether one can be used, what it says of an answer."""
+
+import html
+import json
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from evaluations.graders import RULES
+from evaluations.management.commands.graders import Command
+from optimize_site.kernel.auth import LOCAL_SECRET
+
+pytestmark = pytest.mark.django_db
+ROUTE = "/v1/training/graders"
+
+
+@pytest.fixture
+def api():
+    return Client(headers={"Authorization": f"Bearer {LOCAL_SECRET}"})
+
+
+def post(api, path, **body):
+    return api.post(f"{ROUTE}/{path}", body, content_type="application/json")
+
+
+def test_the_route_lists_every_grader_with_its_parameters_and_an_example_that_it_takes(api):
+    found = api.get(ROUTE).json()["graders"]
+    assert [rule["name"] for rule in found] == list(RULES)
+    for rule in found:
+        assert post(api, "validate", grader=rule["example"]["grader"]).json()["grader"] == rule["example"]["grader"]
+
+
+def test_validating_gives_the_one_text_and_every_parameter_or_a_sentence(api):
+    good = post(api, "validate", grader='numeric: {"absolute": 1.0}').json()
+    assert good["grader"] == 'numeric:{"absolute":1}'
+    assert good["parameters"] == {"absolute": 1, "relative": 0, "which": "last"}
+    bad = post(api, "validate", grader='numeric:{"absolut":1}')
+    assert bad.status_code == 422 and bad.json()["code"] == "malformed_grader"
+    assert bad.json()["detail"] == "The grader numeric has no parameter absolut."
+    assert "absolute" in bad.json()["hint"]
+
+
+def test_a_grader_is_tried_on_rows_and_what_it_cannot_judge_is_no_zero(api):
+    rows = [{"answer": "4", "expected": "4"}, {"answer": "5", "expected": "4"}, {"answer": "4", "expected": "four"}]
+    found = post(api, "run", grader="numeric", rows=rows).json()
+    assert (found["meanScore"], found["scored"], found["unscored"]) == (0.5, 2, 1)
+    assert [verdict["score"] for verdict in found["verdicts"]] == [1.0, 0.0, None]
+    assert found["verdicts"][2]["unscoredCause"] == "expected_without_number"
+    assert post(api, "run", grader="numeric", rows=rows * 7).status_code == 400
+    assert post(api, "run", grader="numeric", rows=[]).status_code == 400
+    assert post(api, "run", grader="model:ns/judge", rows=rows).json()["code"] == "grader_not_available"
+
+
+def test_the_commands_say_the_same(capsys, tmp_path):
+    assert Command().run(["list"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in RULES)
+    assert Command().run(["validate", "exact:{}", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["grader"] == "exact"
+    assert Command().run(["validate", "exakt"]) == 3
+    assert "'exakt' is no grader." in capsys.readouterr().err
+    assert Command().run(["run", "exact", "--answer", "a", "--expected", "a"]) == 0
+    assert "1.0000" in capsys.readouterr().out
+    file = tmp_path / "rows.json"
+    file.write_text('[{"answer": "a", "expected": "a"}, {"answer": "b", "expected": ""}]')
+    assert Command().run(["run", "exact", "-f", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "unscored" in said and "Mean score 1.0000 over 1 scored; 1 unscored." in said
+    assert Command().run(["run", "exact"]) == 2
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_grader_has_a_page_on_which_its_example_is_judged(viewer, name):
+    address = reverse("evaluations:graders")
+    shown = viewer.get(address, {"grader": name}).content.decode()
+    assert RULES[name].summary.split("'")[0] in html.unescape(shown)
+    example = RULES[name].example
+    sent = {"grader": name, "expected": example.expected, "answer": example.answer}
+    for parameter in RULES[name].parameters:
+        if parameter.name in example.parameters:
+            value = example.parameters[parameter.name]
+            sent[parameter.name] = "\n".join(value) if parameter.kind == "texts" else (
+                json.dumps(value) if not isinstance(value, str) else value)
+    judged = html.unescape(viewer.post(address, sent, headers={"HX-Request": "true"}).content.decode())
+    assert "Name it like this" in judged and f"<pre>{name}" in judged
+    assert "<html" not in judged and "<html" in viewer.post(address, sent).content.decode()
+
+
+def test_a_grader_that_is_refused_says_why_beside_the_form_and_nothing_said_is_markup(viewer):
+    address = reverse("evaluations:graders")
+    sent = {"grader": "regex", "pattern": "(", "answer": "<b>x</b>", "expected": ""}
+    refused = viewer.post(address, sent)
+    assert refused.status_code == 422
+    assert "does not parse" in refused.content.decode() and "<b>x</b>" not in refused.content.decode()
+    found = viewer.post(address, sent | {"pattern": ".*"}, headers={"HX-Request": "true"}).content.decode()
+    assert "<b>x" not in found and "&lt;b&gt;x" in found
+    assert viewer.post(address, sent | {"grader": "weighted", "terms": "{"}).status_code == 400
+    assert viewer.post(address, {"grader": "numeric", "absolute": "a lot"}).status_code == 422
+    assert viewer.get(address, {"grader": "frog"}).status_code == 404
+
+
+def test_a_page_opens_with_what_a_reference_says(viewer):
+    shown = viewer.get(reverse("evaluations:graders"), {"reference": 'contains:{"texts":["refund","5 days"]}'})
+    assert "refund\n5 days</textarea>" in shown.content.decode()
