@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -56,6 +57,15 @@ def rows(name: str, *, system: bool, count: int | None = None) -> Path:
     return path
 
 
+def pairs(count: int, *, system: bool) -> Path:
+    """Tickets whose right answer is preferred to that of the next ticket."""
+    found = [json.loads(line)["messages"] for line in rows("train", system=system, count=count + 1).open()]
+    path = scratch() / f"pairs-{'system' if system else 'plain'}-{count}.jsonl"
+    made = ({"prompt": one[:-1], "chosen": one[-1], "rejected": other[-1]} for one, other in itertools.pairwise(found))
+    path.write_text("".join(json.dumps(pair) + "\n" for pair in made))
+    return path
+
+
 def many_rows(count: int, *, system: bool) -> Path:
     """Rows of other tickets each, put together from the example ones, with or without the shared system prompt."""
     path = scratch() / f"many-{'system' if system else 'plain'}-{count}.jsonl"
@@ -88,8 +98,19 @@ def sft_plan(
     base: Path, files: list[Path], *, batch: int, steps: int, threads: int, strict: bool = False
 ) -> dict[str, Any]:
     """A supervised plan at rank 8 whose update is one pass of `batch` rows."""
+    return tiny.sft_plan(base, files, **_changes(batch=batch, steps=steps, threads=threads, strict=strict))
+
+
+def dpo_plan(base: Path, files: list[Path], *, batch: int, steps: int, threads: int) -> dict[str, Any]:
+    """The same over preference pairs, in their order, activations recomputed as they are by default."""
+    changes = _changes(batch=batch, steps=steps, threads=threads, strict=False)
+    ordered = {"config.data.shuffle": False, "config.model.gradientCheckpointing": True}
+    return tiny.dpo_plan(base, files, **changes, **ordered)
+
+
+def _changes(*, batch: int, steps: int, threads: int, strict: bool) -> dict[str, Any]:
     hyper = "config.hyperparams"
-    changes = {
+    return {
         **common(threads),
         "first_attempt": False,
         "strict": strict,
@@ -102,7 +123,6 @@ def sft_plan(
         f"{hyper}.training.gradientAccumulation": 1,
         "config.maxSeqLength": 1024,
     }
-    return tiny.sft_plan(base, files, **changes)
 
 
 def attempt_with(plan: dict[str, Any]) -> Path:

@@ -30,6 +30,8 @@ class Gate(TrainerCallback):
     def __init__(self) -> None:
         self.clocks: tuple[float, float] | None = None
         self.loss: float | None = None
+        self.share: tuple[float, float] = (0.0, 0.0)
+        """Wall and processor seconds of work done ahead that belong to each update."""
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._report()
@@ -51,4 +53,6 @@ class Gate(TrainerCallback):
             reply(ready=True)
             return
         wall, processor = self.clocks
-        reply(seconds=time.perf_counter() - wall, cpu=time.process_time() - processor, loss=self.loss)
+        ahead, ahead_cpu = self.share
+        spent = time.perf_counter() - wall + ahead, time.process_time() - processor + ahead_cpu
+        reply(seconds=spent[0], cpu=spent[1], loss=self.loss)

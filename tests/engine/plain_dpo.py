@@ -1,5 +1,6 @@
 """What a person would write with TRL's own trainer of preference pairs: the yardstick for our losses."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,42 +21,56 @@ class InOrder(DPOTrainer):
         return SequentialSampler(self.train_dataset if dataset is None else dataset)
 
 
-def losses_of(base: Path, rows: list[dict[str, Any]], output: Path, config: dict[str, Any]) -> list[float]:
-    """The training loss of each update over the rows in their order."""
-    hyper, training = config["hyperparams"], config["hyperparams"]["training"]
-    torch.manual_seed(training["seed"])
+def make_trainer(
+    base: Path,
+    rows: list[dict[str, Any]],
+    *,
+    seed: int,
+    lora: dict[str, Any],
+    callbacks: Sequence[Any] = (),
+    **settings: Any,
+) -> InOrder:
+    """TRL's trainer over the pairs as they stand, at TRL's defaults where `settings` says nothing else."""
     pairs = [{"prompt": row["prompt"], "chosen": [row["chosen"]], "rejected": [row["rejected"]]} for row in rows]
-    trainer = InOrder(
+    return InOrder(
         model=AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
         args=DPOConfig(
-            output_dir=str(output),
-            seed=training["seed"],
+            seed=seed,
             use_cpu=True,
             bf16=False,
-            beta=config["preference"]["beta"],
-            loss_type=[config["preference"]["lossType"]],
-            learning_rate=hyper["optimizer"]["learningRate"],
-            max_grad_norm=hyper["optimizer"]["maxGradNorm"],
-            per_device_train_batch_size=training["microBatchPerGpu"] * training["gradientAccumulation"],
-            num_train_epochs=training["epochs"],
-            max_length=None,
-            gradient_checkpointing=False,
-            optim="adamw_torch_fused",
-            lr_scheduler_type="linear",
             logging_steps=1,
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
+            **settings,
         ),
         train_dataset=Dataset.from_list(pairs),
         processing_class=load_tokenizer(base),
-        peft_config=LoraConfig(
-            task_type="CAUSAL_LM",
-            target_modules="all-linear",
-            r=hyper["lora"]["rank"],
-            lora_alpha=hyper["lora"]["alpha"],
-            lora_dropout=0.0,
-        ),
+        peft_config=LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear", **lora),
+        callbacks=list(callbacks),
+    )
+
+
+def losses_of(base: Path, rows: list[dict[str, Any]], output: Path, config: dict[str, Any]) -> list[float]:
+    """The training loss of each update over the pairs in their order."""
+    hyper, training = config["hyperparams"], config["hyperparams"]["training"]
+    torch.manual_seed(training["seed"])
+    trainer = make_trainer(
+        base,
+        rows,
+        seed=training["seed"],
+        lora={"r": hyper["lora"]["rank"], "lora_alpha": hyper["lora"]["alpha"]},
+        output_dir=str(output),
+        beta=config["preference"]["beta"],
+        loss_type=[config["preference"]["lossType"]],
+        learning_rate=hyper["optimizer"]["learningRate"],
+        max_grad_norm=hyper["optimizer"]["maxGradNorm"],
+        per_device_train_batch_size=training["microBatchPerGpu"] * training["gradientAccumulation"],
+        num_train_epochs=training["epochs"],
+        max_length=None,
+        gradient_checkpointing=False,
+        optim="adamw_torch_fused",
+        lr_scheduler_type="linear",
     )
     for parameter in trainer.model.parameters():
         if parameter.requires_grad:
