@@ -100,16 +100,14 @@ def _check(schema: Mapping[str, Any]) -> None:
 
 
 def _check_reference(schema: Mapping[str, Any], reference: str) -> None:
-    from referencing import Resource
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
 
     if not reference.startswith("#"):
         raise BadGrader(f"The schema refers to {reference[:80]!r}; it may refer only to itself.", path="schema",
                         hint="Put what it refers to under $defs and refer to it as #/$defs/NAME.")
-    resource = Resource(contents=schema, specification=DRAFT202012)
     try:
-        _nothing_known().with_resource("", resource).resolver().lookup(reference)
+        _nothing_known().with_resource("", DRAFT202012.create_resource(schema)).resolver().lookup(reference)
     except Unresolvable as error:
         raise BadGrader(f"The schema has nothing at {reference[:80]!r}, to which it refers.", path="schema") from error
 

@@ -18,7 +18,7 @@ from .rule import BadGrader, Example, Judge, Rule, read_parameters
 from .weighted import weighted_rule
 
 MAX_REFERENCE, MAX_NESTING = 2000, 50
-SIMPLE = {module.RULE.name: module.RULE for module in
+SIMPLE: dict[str, Rule] = {module.RULE.name: module.RULE for module in
           (json_label_match, exact, contains, regular_expression, numeric, json_schema)}
 
 

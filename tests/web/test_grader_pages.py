@@ -83,7 +83,7 @@ def test_each_grader_has_a_page_on_which_its_example_is_judged(viewer, name):
             sent[parameter.name] = "\n".join(value) if parameter.kind == "texts" else (
                 json.dumps(value) if not isinstance(value, str) else value)
     judged = html.unescape(viewer.post(address, sent, headers={"HX-Request": "true"}).content.decode())
-    assert "Name it like this" in judged and f"<pre>{name}" in judged
+    assert "Name it like this" in judged and f'<pre class="pre">{name}' in judged
     assert "<html" not in judged and "<html" in viewer.post(address, sent).content.decode()
 
 
