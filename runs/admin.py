@@ -6,13 +6,14 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.text import Truncator
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
 from optimize_site.kernel.auth import Actor, actor_of
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import OperationError
-from runs.models import Candidate, Metric, Run, Snapshot, SnapshotHold
+from runs.models import Candidate, Metric, MissedRow, Run, Snapshot, SnapshotHold
 from runs.operations import (
     cancel_run,
     pause_run,
@@ -22,6 +23,7 @@ from runs.operations import (
     unpin_snapshot,
     verify_run,
 )
+from runs.smoke import SHORT
 from runs.verify_text import disagreements, verdict
 
 
@@ -55,7 +57,7 @@ class RunAdmin(ReadOnlyAdmin):
     """Training runs."""
 
     list_display = ("shown_id", "config_name", "workload_name", "phase", "base_model", "method", "observed_step",
-                    "total_steps", "created_by", "created_at")
+                    "total_steps", "smoke_verdict", "created_by", "created_at")
     list_filter = ("phase", "method", "base_model")
     search_fields = ("id", "config_name", "description", "config_hash", "workload__name")
     list_select_related = ("workload",)
@@ -82,6 +84,10 @@ class RunAdmin(ReadOnlyAdmin):
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Run:
         run: Run = form.instance
         return run
+
+    @admin.display(description="Smoke check")
+    def smoke_verdict(self, row: Run) -> str | None:
+        return None if row.smoke is None else SHORT.get(row.smoke.get("verdict") or "", "not judged yet")
 
     @admin.display(description="Workload")
     def workload_name(self, row: Run) -> str:
@@ -134,6 +140,28 @@ class MetricAdmin(ReadOnlyAdmin):
     @admin.display(description="Run")
     def run_id_shown(self, row: Metric) -> str:
         return row.run_id[:12]
+
+
+@admin.register(MissedRow)
+class MissedRowAdmin(ReadOnlyAdmin):
+    """Rows that smoke checks did not reproduce."""
+
+    list_display = ("run_id_shown", "position", "expected_shown", "answer_shown", "finish", "attempt")
+    list_filter = ("finish",)
+    search_fields = ("run__id",)
+    ordering = ("run_id", "position")
+
+    @admin.display(description="Run")
+    def run_id_shown(self, row: MissedRow) -> str:
+        return row.run_id[:12]
+
+    @admin.display(description="Expected")
+    def expected_shown(self, row: MissedRow) -> str:
+        return Truncator(row.expected).chars(80)
+
+    @admin.display(description="Answer")
+    def answer_shown(self, row: MissedRow) -> str:
+        return Truncator(row.answer).chars(80)
 
 
 @admin.register(Snapshot)

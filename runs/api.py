@@ -137,6 +137,14 @@ def run_snapshots(request: HttpRequest, run_id: str, limit: int = DEFAULT_LIMIT,
                 offset=offset)
 
 
+@router.get("/{run_id}/smoke")
+def run_smoke(request: HttpRequest, run_id: str, limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
+    """A smoke check's verdict, and the rows that were not reproduced: expected beside answer."""
+    run = queries.get_run(run_id)
+    missed = page(queries.missed_of(run), "missed", render.missed_document, limit=limit, offset=offset)
+    return render.smoke_document(run) | missed
+
+
 @router.get("/{run_id}/attempts")
 def run_attempts(request: HttpRequest, run_id: str) -> dict[str, Any]:
     """Every try at the run, oldest first."""

@@ -19,6 +19,7 @@ from runs.box_checks import (
 from runs.data_checks import check_run_data, warn_of_data
 from runs.descriptor import REINFORCEMENT, Config, Data, Loss, RunDescriptor, method_of
 from runs.facts import Facts
+from runs.smoke import check_smoke
 
 
 def check_all(descriptor: RunDescriptor, facts: Facts, config: Mapping[str, Any],
@@ -33,7 +34,7 @@ def check_all(descriptor: RunDescriptor, facts: Facts, config: Mapping[str, Any]
         *check_length(config, facts), *check_reinforcement(stated, execution),
         *check_model(config, execution, facts), *check_engine(descriptor, execution, facts),
         *check_engine_settings(stated, method, facts), *check_devices(execution, facts),
-        *check_memory(descriptor, facts), *check_smoke(descriptor), *check_grader(descriptor),
+        *check_memory(descriptor, facts), *check_smoke(descriptor, facts), *check_grader(descriptor),
     ]
     unmeasured, warnings = check_envelope(config, execution, facts, method)
     return problems + unmeasured, warnings + _warn(config, execution, facts) + warn_of_data(config, facts)
@@ -216,12 +217,6 @@ def check_model(config: Mapping[str, Any], execution: Mapping[str, Any], facts: 
         yield Problem("config.model.attentionImplementation", "attention_not_supported",
                       "model.attentionImplementation is flex_attention, which needs a GPU; the run is for the box's "
                       "processors.", "Use sdpa or eager.")
-
-
-def check_smoke(descriptor: RunDescriptor) -> Iterator[Problem]:
-    """Smoke checks are read and do not run yet."""
-    if descriptor.smoke is not None:
-        yield Problem("smoke", "smoke_not_available", "A smoke check cannot run in this version.", LATER)
 
 
 def check_grader(descriptor: RunDescriptor) -> Iterator[Problem]:

@@ -59,6 +59,12 @@ class KindUnknown(InvalidInput):
     code = "snapshot_kind_unknown"
 
 
+class SmokeSnapshot(Refused):
+    """A save of a smoke check, of which nothing is made."""
+
+    code = "smoke_snapshot"
+
+
 class HoldStands(Conflict):
     """Whoever holds the snapshot still needs it."""
 

@@ -4,7 +4,7 @@ A figure that nothing here supports has no value, and its note says what is miss
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from runs.wording import shown_path
@@ -82,6 +82,31 @@ def estimate(config: Mapping[str, Any], *, gpus: int, rows: Rows | None, validat
     tokens = rows.tokens if rows else unknown(NO_DATA)
     seconds = estimate_seconds(config, steps=steps, rows=rows, validation=validation, pace=pace)
     return Estimates(steps, tokens, pace, seconds, estimate_cost(seconds, gpus=gpus, price=price))
+
+
+def capped(config: Mapping[str, Any], max_steps: int) -> dict[str, Any]:
+    """The configuration of a run that makes so many updates, however many epochs they are."""
+    if "hyperparams" not in config:
+        return dict(config)
+    training = config["hyperparams"]["training"] | {"epochs": max_steps, "maxSteps": max_steps}
+    return dict(config) | {"hyperparams": config["hyperparams"] | {"training": training}}
+
+
+def at_most(found: Estimates, note: str) -> Estimates:
+    """Estimates of a run that may well end sooner, which the note says."""
+    figures = {name: getattr(found, name) for name in ("steps", "seconds", "cost")}
+    return replace(found, **{name: replace(figure, note=f"{note} {figure.note}") for name, figure in figures.items()
+                             if figure.value is not None})
+
+
+def first_rows(rows: Rows, count: int) -> Rows:
+    """What is known of the first rows of a dataset: their part of its tokens."""
+    if count >= rows.examples:
+        return rows
+    tokens = rows.tokens if rows.tokens.value is None else replace(
+        rows.tokens, value=round(rows.tokens.value * count / rows.examples),
+        note=f"{rows.tokens.note} The first {count:,} of its {rows.examples:,} rows are taken to be like the others.")
+    return Rows(count, tokens)
 
 
 def estimate_steps(config: Mapping[str, Any], rows: Rows | None) -> Figure:

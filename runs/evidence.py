@@ -19,9 +19,12 @@ from runs.estimates import (
     Figure,
     Price,
     Rows,
+    at_most,
+    capped,
     computed_pace,
     count_sequences,
     estimate,
+    first_rows,
     settings_behind,
     unknown,
 )
@@ -29,8 +32,10 @@ from runs.facts import DatasetFacts, Facts
 from runs.models import Metric, Run
 from runs.queries import measured_memory, rate_per_device_hour
 from runs.resolve import Resolved
+from runs.smoke import slice_size
 
 BYTES_A_TOKEN = 4
+SMOKE_ENDS = "At most: a smoke check ends as soon as its rows are memorised."
 LOOKED_AT, RUNS_AVERAGED = 20, 5
 TRIMMING = frozenset({"oldest", "oldest_or_drop"})
 LEAVING_OUT = TRIMMING | {"drop"}
@@ -39,13 +44,15 @@ ROWS_OF_TEXT = frozenset({"chat-jsonl-v1", "preference-jsonl-v1"})
 
 def estimates_for(resolved: Resolved, facts: Facts) -> dict[str, Any]:
     """Updates, time, cost and peak memory of a resolved run, each figure with its origin; reads, writes nothing."""
-    config, execution = resolved.config, resolved.execution
+    config, execution, smoke = resolved.config, resolved.execution, resolved.smoke
     state = base_model_state(facts.base_model.entry.repository) if facts.base_model else None
     profile = execution["deviceProfile"]
     found = estimate(
-        config, gpus=execution["gpus"], rows=_rows(config, facts.dataset, state),
+        capped(config, smoke["maxSteps"]) if smoke else config, gpus=execution["gpus"],
+        rows=_rows(config, facts.dataset, state, first=slice_size(smoke)),
         validation=_rows(config, facts.validation, state), pace=pace_of(resolved, facts, state),
         price=Price(rate_per_device_hour(profile), profile))
+    found = at_most(found, SMOKE_ENDS) if smoke else found
     return found.document() | {"memory": _memory(resolved, facts, state),
                                "settings": settings_behind(config, resolved.stated)}
 
@@ -53,20 +60,23 @@ def estimates_for(resolved: Resolved, facts: Facts) -> dict[str, Any]:
 # Rows ----------------------------------------------------------------------------------------------------------------
 
 
-def _rows(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseModelState | None) -> Rows | None:
+def _rows(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseModelState | None,
+          first: int | None = None) -> Rows | None:
     if dataset is None:
         return None
-    return _kept_rows(config, dataset, state) or Rows(dataset.num_examples, _tokens(config, dataset, state))
+    whole = Rows(dataset.num_examples, _tokens(config, dataset, state))
+    return _kept_rows(config, dataset, state, first) or (whole if first is None else first_rows(whole, first))
 
 
-def _kept_rows(config: Mapping[str, Any], dataset: DatasetFacts, state: BaseModelState | None) -> Rows | None:
+def _kept_rows(config: Mapping[str, Any], dataset: DatasetFacts, state: BaseModelState | None,
+               first: int | None) -> Rows | None:
     """The rows that a supervised run keeps under its limit, by their lengths; None where nothing measured them."""
     if state is None or "data" not in config:
         return None
     analysis, limit = find_analysis(dataset.content_hash, state), int(config["maxSeqLength"])
     if analysis is None or status_of(analysis) != "done":
         return None
-    truncation, found = config["data"]["truncation"], lengths_of(analysis)
+    truncation, found = config["data"]["truncation"], lengths_of(analysis, first)
     kept = found.kept(limit, trimmed=truncation in TRIMMING) if truncation in LEAVING_OUT else found.cut(limit)
     note = f"{dataset.reference} has {sum(kept):,} tokens in the {len(kept):,} rows that the run reads, as its " \
            "analysis under this base model counted."
@@ -103,7 +113,8 @@ def _read_before(config: Mapping[str, Any], dataset: DatasetFacts, state: BaseMo
     """How these rows fitted an earlier run over the base model with the same limit and truncation."""
     if state is None or "data" not in config:
         return {}
-    alike = Run.objects.filter(base_model=state.repository, config__maxSeqLength=config["maxSeqLength"],
+    alike = Run.objects.filter(base_model=state.repository, smoke__isnull=True,
+                               config__maxSeqLength=config["maxSeqLength"],
                                config__data__truncation=config["data"]["truncation"]).exclude(data_fit=None)
     trained = alike.filter(config__dataset=dataset.content_hash).order_by("-created_at").first()
     if trained is not None:

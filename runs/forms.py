@@ -131,6 +131,11 @@ GROUPS: tuple[tuple[str, str, tuple[FormField, ...]], ...] = (
         FormField("execution.gpus", "Devices", "device"),
         FormField("execution.microBatchSequences", "Sequences in one pass"),
     )),
+    ("Smoke check instead of the run", "", (
+        FormField("smoke.sliceSize", "Rows to memorise", "smoke check"),
+        FormField("smoke.maxSteps", "Most updates"),
+        FormField("smoke.threshold", "Share to reproduce"),
+    )),
     ("Notes", "", (
         FormField("configName", "Name of the configuration", "configuration"),
         FormField("description", "Description"),

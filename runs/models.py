@@ -109,6 +109,21 @@ class Metric(models.Model):
         constraints = [models.UniqueConstraint(fields=["run", "step"], name="one_metric_row_per_step")]
 
 
+class MissedRow(models.Model):
+    """A row of a smoke check's slice that the model did not reproduce: what was asked, expected and answered."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="missed")
+    position = models.IntegerField()
+    attempt = models.IntegerField()
+    prompt = models.JSONField()
+    expected = models.TextField(blank=True)
+    answer = models.TextField(blank=True)
+    finish = models.CharField(max_length=16)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "position"], name="one_missed_row_per_place")]
+
+
 class Snapshot(models.Model):
     """A verified, immutable save of one attempt; `folder` is inside the attempt's folder.
 

@@ -14,14 +14,14 @@ from datasets.models import ExampleSet
 from datasets.queries import example_set
 from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.conf import setting
-from optimize_site.kernel.errors import InvalidInput
+from optimize_site.kernel.errors import InvalidInput, NotFound
 from optimize_site.kernel.ids import find_by_prefix
 from optimize_site.kernel.models import Attempt, Event
 from optimize_site.kernel.scores import best_scores_of_models
 from optimize_site.kernel.work import attempt_folder
 from registry.models import Version
 from registry.workload_queries import get_workload
-from runs.models import Metric, Run, Snapshot
+from runs.models import Metric, MissedRow, Run, Snapshot
 from runs.phases import PHASES
 
 MEMORY_PARTS = ("weights", "adapter", "gradients", "optimizer", "activations", "rest", "allocator", "driver")
@@ -74,7 +74,8 @@ def open_runs() -> QuerySet[Run]:
 
 def previous_runs(config_hash: str, base_model: str, *, apart_from: str = "") -> list[dict[str, Any]]:
     """Earlier runs of a recipe, newest first, with the scores of their models."""
-    runs = list(all_runs().filter(config_hash=config_hash, base_model=base_model).exclude(pk=apart_from)
+    runs = list(all_runs().filter(config_hash=config_hash, base_model=base_model, smoke__isnull=True)
+                .exclude(pk=apart_from)
                 .order_by("-created_at")[:PREVIOUS_RUNS])
     scores = best_scores_of_models(run.model_id for run in runs if run.model_id)
     return [{"runId": run.pk, "phase": run.phase, "configName": run.config_name, "createdAt": run.created_at,
@@ -103,6 +104,14 @@ def get_snapshot(text: str, *, run: Run | None = None) -> Snapshot:
     found = Snapshot.objects.select_related("run__workload").prefetch_related("holds")
     found = found.filter(run=run) if run is not None else found
     return find_by_prefix(found, text.strip().lower(), noun="snapshot")
+
+
+def missed_of(run: Run) -> QuerySet[MissedRow]:
+    """The rows that a smoke check's model did not reproduce, in their order. Raises NotFound for any other run."""
+    if run.smoke is None:
+        raise NotFound(f"The run {run.pk[:12]} is no smoke check.", code="no_smoke_check",
+                       hint="Add smoke to its descriptor to run one.")
+    return run.missed.order_by("position")
 
 
 def metrics_of(run: Run, *, limit: int | None = None) -> list[Metric]:

@@ -6,7 +6,7 @@ from typing import Any
 from optimize_site.kernel.models import Attempt
 from runs import queries
 from runs.descriptor import Config, Execution
-from runs.models import Candidate, Metric, Run, Snapshot
+from runs.models import Candidate, Metric, MissedRow, Run, Snapshot
 from runs.operations import Submission
 from runs.outlook import Outlook, outlook_of, outlooks
 from runs.resolve import in_order
@@ -36,7 +36,7 @@ def run_row(run: Run, outlook: Outlook) -> dict[str, Any]:
         "modelId": run.model_id,
         "model": run.model.reference if run.model else None, "failureCode": run.failure_code or None,
         "failureReason": _failure(run), "isCancelling": _is_cancelling(run), "createdBy": run.created_by,
-        "createdAt": run.created_at, "endedAt": run.ended_at,
+        "createdAt": run.created_at, "endedAt": run.ended_at, "smoke": run.smoke,
     }
 
 
@@ -69,7 +69,7 @@ def status_document(run: Run) -> dict[str, Any]:
         "validation": run.summary.get("validation"), "modelId": run.model_id,
         "model": run.model.reference if run.model else None, "failureCode": run.failure_code or None,
         "failureReason": _failure(run), "failureHint": run.failure_hint or None, "isCancelling": _is_cancelling(run),
-        "pause": run.pause, "endedAt": run.ended_at,
+        "pause": run.pause, "endedAt": run.ended_at, "smoke": run.smoke,
     }
 
 
@@ -88,6 +88,17 @@ def submission_document(submission: Submission) -> dict[str, Any]:
     return {"runId": run.pk, "phase": run.phase, "configHash": run.config_hash, "isNew": submission.is_new,
             "warnings": run.warnings,
             "previousRuns": queries.previous_runs(run.config_hash, run.base_model, apart_from=run.pk)}
+
+
+def smoke_document(run: Run) -> dict[str, Any]:
+    """A smoke check and its verdict."""
+    return {"runId": run.pk, "phase": run.phase, "smoke": run.smoke}
+
+
+def missed_document(row: MissedRow) -> dict[str, Any]:
+    """A row that a smoke check's model did not reproduce."""
+    return {"position": row.position, "prompt": row.prompt, "expected": row.expected, "answer": row.answer,
+            "finish": row.finish}
 
 
 def attempt_document(attempt: Attempt) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from runs.descriptor import (
     needs_verl,
 )
 from runs.facts import Facts
+from runs.smoke import settings_of
 from runs.wording import part_of
 
 BATCH, PASS_TOKENS = 8, 4096
@@ -54,7 +55,9 @@ class Resolved:
     warnings: tuple[dict[str, str], ...] = ()
     problems: tuple[Problem, ...] = field(default_factory=tuple)
     total_steps: int | None = None
-    """Updates the run would make, where packing or dropped rows do not change the number."""
+    """Updates the run would make, where packing or dropped rows do not change the number; a smoke check's most."""
+    smoke: dict[str, Any] | None = None
+    """What a smoke check does, its defaults filled in; None for a run that is none."""
 
     @property
     def is_valid(self) -> bool:
@@ -68,10 +71,11 @@ def resolve(parsed: Parsed, facts: Facts) -> Resolved:
     execution = resolve_execution(descriptor, facts)
     config = resolve_config(descriptor, facts, engine=execution["engine"])
     found, warnings = check_all(descriptor, facts, config, execution)
-    known = [*parsed.problems, *facts.problems]
+    known, smoke = [*parsed.problems, *facts.problems], settings_of(descriptor)
     problems = (*known, *(problem for problem in found if not _is_covered(problem, known)))
     return Resolved(in_order(config, Config), execution, config_hash(config), method, parsed.stated,
-                    _references(facts), tuple(warnings), problems, total_steps(config, facts))
+                    _references(facts), tuple(warnings), problems,
+                    smoke["maxSteps"] if smoke else total_steps(config, facts), smoke)
 
 
 def in_order(values: dict[str, Any], part: type[BaseModel]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Any
 
 from runs.lengths_text import check_words
 from runs.phases import title
+from runs.smoke import REPRODUCING, SHORT
+from runs.smoke import words as smoke_words
 
 Row = tuple[str, Any]
 
@@ -34,10 +36,10 @@ def spell_bytes(count: int) -> str:
 
 
 def progress_words(document: Mapping[str, Any]) -> str:
-    """`120/120 steps (100%), loss 0.1960`, or the stage before the first step."""
+    """`120/120 steps (100%), loss 0.1960`, or the stage before the first step and after a smoke check's last."""
     progress = document["progress"]
     stage = progress["stage"]
-    if document["phase"] in {"STARTING_JOB", "QUEUED", "PREPARING"} and stage:
+    if stage and (document["phase"] in {"STARTING_JOB", "QUEUED", "PREPARING"} or stage["name"] == REPRODUCING):
         return _stage_words(stage)
     if progress["waitReason"]:
         return str(progress["waitReason"])
@@ -85,7 +87,7 @@ def state_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Branched from", _branched(run)), ("Restore", _restored(run)),
         ("Pause", pause_line(run) if run["pause"] else None),
         ("Pauses at", f"update {run['pauseAtStep']}" if run["pauseAtStep"] else None),
-        ("Lengths", check_words(run["lengthCheck"])),
+        ("Lengths", check_words(run["lengthCheck"])), ("Smoke check", smoke_words(run["smoke"])),
         *(_failure_rows(run) if run["failureReason"] else ()),
         *(("Warning", warning["message"]) for warning in run["warnings"]),
     ]
@@ -154,6 +156,7 @@ def dry_run_rows(document: Mapping[str, Any]) -> list[Row]:
     """The verdict of a dry run."""
     return [
         ("Valid", "yes" if document["valid"] else "no"), ("Configuration", document["configHash"]),
+        ("Smoke check", smoke_words(document["resolved"]["smoke"])),
         *(("Warning", warning["message"]) for warning in document["warnings"]),
     ]
 
@@ -239,8 +242,24 @@ def previous_rows(previous: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
 def run_rows(runs: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
     """A list of runs as table rows."""
     return [[run["runId"][:12], run["workload"] + (" (archived)" if run["isArchived"] else ""), run["method"].upper(),
-             run["baseModel"], run["dataset"], title(run["phase"]), _short_progress(run), _number(run["lastLoss"]),
+             run["baseModel"], run["dataset"], _phase(run), _short_progress(run), _number(run["lastLoss"]),
              run["configName"], _day(run["createdAt"])] for run in runs]
+
+
+def _phase(run: Mapping[str, Any]) -> str:
+    """`Completed`; of a smoke check with its verdict: `Completed (smoke: passed)`."""
+    smoke = run["smoke"]
+    return title(run["phase"]) + (f" (smoke: {SHORT[smoke['verdict']]})" if smoke and smoke.get("verdict")
+                                  else " (smoke)" if smoke else "")
+
+
+MISSED_COLUMNS = ("ROW", "EXPECTED", "ANSWER", "ENDED")
+
+
+def missed_rows(missed: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
+    """Rows that a smoke check's model did not reproduce, as table rows."""
+    return [[row["position"], " ".join(row["expected"].split()), " ".join(row["answer"].split()), row["finish"]]
+            for row in missed]
 
 
 def metric_rows(metrics: Iterable[Mapping[str, Any]], fields: Iterable[str]) -> list[list[Any]]:

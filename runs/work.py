@@ -21,7 +21,7 @@ from registry.base_model_queries import base_model_state
 from runs import queries
 from runs.errors import SnapshotDamaged
 from runs.models import Metric, Run, Snapshot
-from runs.operations import pausing
+from runs.operations import pausing, smoke
 from runs.operations.ending import fail_run
 from runs.operations.length_check import WAITING
 from runs.operations.resting import is_pausing, rest
@@ -61,7 +61,8 @@ class RunWork:
             base_model=_base_model_part(row), dataset=_rows_part(row, "dataset"),
             validation=_rows_part(row, "validationDataset") if row.references.get("validationDataset") else None,
             config=row.config, execution=row.execution, resume=resume, start=_start_part(row),
-            total_steps=row.total_steps if row.parent_id else None, pause_at=_pause_at(row, resume),
+            total_steps=row.total_steps if row.parent_id or row.smoke else None, pause_at=_pause_at(row, resume),
+            smoke=row.smoke,
             is_first_attempt=attempt.number == 1, strict=bool(setting("trainer.jobs.strict-compute")))
 
     def on_event(self, row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
@@ -245,11 +246,21 @@ def _on_data_fit(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
     _keep(row, data_fit={key: value for key, value in event.items() if key not in {"v", "t", "type"}})
 
 
+def _on_missed(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    smoke.record_missed(row, attempt.number, event)
+
+
+def _on_smoke(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    _keep(row, **smoke.verdict_columns(row, attempt.number, event))
+    events.record(queries.KIND, row.pk, "run.smoke_judged", actor=SYSTEM, data={
+        name: event[name] for name in ("verdict", "score", "scored", "reproduced")})
+
+
 HANDLERS = {
     "started": _on_started, "stage": _on_stage, "progress": _on_stage, "plan_size": _on_plan_size,
     "metrics": _on_metrics, "validation": _on_validation, "snapshot": _on_snapshot, "saves": _on_saves,
     "check": _on_check, "warning": _on_warning, "failure": _on_failure, "hparams": _on_hparams,
-    "engine_config": _on_engine_config, "data_fit": _on_data_fit,
+    "engine_config": _on_engine_config, "data_fit": _on_data_fit, "missed": _on_missed, "smoke": _on_smoke,
 }
 
 

@@ -68,6 +68,8 @@ TERMS = {
     "reward margin": "How much further it moved, times beta. Growing means it tells the two apart.",
     "learning rate": "How far each update moves the adapter's weights.",
     "gradient norm": "How hard the last update pulled. Sudden spikes are worth a look.",
+    "smoke check": "A run that trains on a few rows until it has them by heart, and must then say them again. One that "
+                   "cannot has a problem in its data, its mask or its tokenizer.",
     "LoRA rank": "The width of the adapter. More can learn more, and needs more memory.",
     "LoRA alpha": "The scale of the adapter's effect. Twice the rank is usual.",
     "epoch": "One pass over all training rows.",
@@ -110,7 +112,8 @@ CONCEPTS = {
 """The section of a documentation page that explains a term, where it is not called as the term is."""
 PAGES = {"preference accuracy": "preferences", "reward margin": "preferences",
          "gradient checkpointing": "estimates", "peak memory": "estimates", "branch": "lifecycle",
-         "training state": "lifecycle", "sweep": "lifecycle", "pipeline": "lifecycle", "gate": "lifecycle"}
+         "training state": "lifecycle", "sweep": "lifecycle", "pipeline": "lifecycle", "gate": "lifecycle",
+         "smoke check": "smoke"}
 """The page that explains a term, where it is not the one of concepts."""
 
 

@@ -26,6 +26,7 @@ from runs.operations.holds import RUN, let_go
 from runs.operations.length_check import check_lengths, opening_of
 from runs.operations.recording import register_adapter
 from runs.operations.resting import is_pausing, rest
+from runs.operations.smoke import is_judged, unjudged_columns
 from runs.phases import BEFORE_A_JOB, PHASES
 
 log = logging.getLogger(__name__)
@@ -142,7 +143,10 @@ def await_device(run: Run) -> None:
 
 
 def record_model(run: Run) -> None:
-    """Register the final adapter as a model; a second time finds the first."""
+    """Register the final adapter as a model; a second time finds the first. A smoke check leaves its verdict."""
+    if run.smoke is not None:
+        _end_smoke(run)
+        return
     final = run.snapshots.filter(is_final=True, has_weights=True).order_by("-attempt").first()
     if final is None:
         fail_run(run, code="adapter_missing", reason="The job said it was finished and left no final snapshot.")
@@ -163,6 +167,13 @@ def record_model(run: Run) -> None:
     _move(run, "CLEANING_UP", model=version, data={"modelId": version.pk, "model": version.reference})
 
 
+def _end_smoke(run: Run) -> None:
+    if is_judged(run):
+        _move(run, "CLEANING_UP", data={"verdict": run.smoke["verdict"]})
+    else:
+        fail_run(run, code="verdict_missing", reason="The job said it was finished and gave no verdict.")
+
+
 def _wait_to_record(run: Run, reason: str) -> None:
     Run.objects.filter(pk=run.pk).update(wait_reason=reason[:300])
     log.warning("adapter not stored", extra={"action": "adapter_not_stored", "run": run.pk, "error": reason})
@@ -171,12 +182,12 @@ def _wait_to_record(run: Run, reason: str) -> None:
 def clean_up(run: Run) -> None:
     """Nothing is held any more, a branch's source neither: the terminal phase follows from what the run has."""
     let_go(holder_kind=RUN, holder_id=run.pk)
-    if run.model_id:
+    if run.model_id or is_judged(run):
         _move(run, "COMPLETED")
     elif run.failure_code:
-        _move(run, "FAILED", reason=run.failure_reason)
+        _move(run, "FAILED", reason=run.failure_reason, **unjudged_columns(run))
     else:
-        _move(run, "CANCELLED")
+        _move(run, "CANCELLED", **unjudged_columns(run))
 
 
 STEPS: dict[str, Callable[[Run], None]] = {

@@ -170,6 +170,9 @@ def _wish_problems(wish: Wish) -> list[Problem]:
     if wish.restore not in MODES:
         found.append(Problem("restoreMode", "restore_mode_unknown", f"restoreMode is {wish.restore!r}; it must be "
                              f"{', '.join(MODES)}."))
+    if wish.parent.smoke is not None:
+        found.append(Problem("snapshot", "smoke_snapshot", f"The snapshot {wish.snapshot.pk[:12]} is of a smoke check, "
+                             "which has a slice of its rows by heart.", "Choose a snapshot of a run."))
     if WEIGHTS not in kinds_of(wish.snapshot):
         found.append(Problem("snapshot", "snapshot_kind_missing", f"The snapshot {wish.snapshot.pk[:12]} of step "
                              f"{wish.snapshot.step} holds no weights.", "Choose one that lists weights."))

@@ -10,7 +10,7 @@ from registry.models import Version
 from registry.operations.namespaces import check_open
 from registry.operations.workloads import check_takes_work
 from runs import queries
-from runs.errors import KindMissing
+from runs.errors import KindMissing, SmokeSnapshot
 from runs.models import Candidate, Snapshot
 from runs.operations.holds import CANDIDATE, hold_snapshot, let_go
 from runs.operations.recording import register_adapter
@@ -21,12 +21,15 @@ from runs.snapshots import WEIGHTS, kinds_of, verify_kind
 def register_candidate(snapshot: Snapshot, *, actor: Actor) -> Candidate:
     """Ask for a model of a snapshot's weights. Asked again, it is the same one; a failed one is tried again.
 
-    Raises KindMissing where the snapshot holds no weights, WorkloadArchived, NamespaceArchived.
+    Raises KindMissing where the snapshot holds no weights, SmokeSnapshot, WorkloadArchived, NamespaceArchived.
     """
     actor.require("operator")
     if WEIGHTS not in kinds_of(snapshot):
         raise KindMissing(f"The snapshot {snapshot.pk[:12]} of step {snapshot.step} holds no weights; a model is made "
                           "of them.", hint="Choose a snapshot that lists weights.")
+    if snapshot.run.smoke is not None:
+        raise SmokeSnapshot(f"The snapshot {snapshot.pk[:12]} is of a smoke check, which has a slice of its rows by "
+                            "heart; no model is made of it.", hint="Choose a snapshot of a run.")
     candidate, is_new = Candidate.objects.get_or_create(snapshot=snapshot, defaults={
         "id": derived_id("model", snapshot.pk), "phase": Candidate.REGISTERING, "created_by": actor.name})
     if is_new or candidate.phase == Candidate.FAILED:

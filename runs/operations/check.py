@@ -20,14 +20,14 @@ def check_run(document: Any, *, actor: Actor) -> dict[str, Any]:
     parsed = parse_descriptor(document)
     facts = facts_for(parsed.descriptor)
     resolved = resolve(parsed, facts)
-    refused, lengths = measure(resolved, facts, smoke=parsed.descriptor.smoke)
+    refused, lengths = measure(resolved, facts)
     return {
         "valid": resolved.is_valid and not refused,
         "problems": [problem_document(problem) for problem in (*resolved.problems, *refused)],
         "warnings": list(resolved.warnings),
         "configHash": resolved.config_hash if resolved.is_valid else None,
         "resolved": {"config": resolved.config, "execution": resolved.execution, "totalSteps": resolved.total_steps,
-                     "lengths": lengths},
+                     "lengths": lengths, "smoke": resolved.smoke},
         "references": resolved.references,
         "stated": list(resolved.stated),
         "estimates": estimates_for(resolved, facts),

@@ -11,30 +11,27 @@ from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import Problem
 from registry.base_model_queries import BaseModelState, base_model_state
-from runs.descriptor import Smoke
 from runs.facts import Facts
 from runs.lengths import Measured, check_document, lengths_document, need_of, refusals
 from runs.measurements import Subject, look_up, start_missing
 from runs.models import Run
 from runs.resolve import Resolved
+from runs.smoke import slice_size
 
 WAITING, CHECKED, NOT_RUN = "waiting", "checked", "not_run"
-SLICE_ROWS = 200
-"""The rows of a smoke check that does not state how many."""
 
 
-def measure(resolved: Resolved, facts: Facts, *,
-            smoke: Smoke | None = None) -> tuple[list[Problem], dict[str, Any] | None]:
+def measure(resolved: Resolved, facts: Facts) -> tuple[list[Problem], dict[str, Any] | None]:
     """What the analyses there are refuse of a descriptor, and its `lengths`; None where it has no rows to measure.
     Of a smoke check's training rows only its slice counts. Starts nothing."""
-    subject = _subject_of(resolved, facts, smoke)
+    subject = _subject_of(resolved, facts)
     if subject is None:
         return [], None
     found = look_up(subject)
     return refusals(subject.need, subject.limit, found), lengths_document(subject.limit, subject.need, found)
 
 
-def _subject_of(resolved: Resolved, facts: Facts, smoke: Smoke | None) -> Subject | None:
+def _subject_of(resolved: Resolved, facts: Facts) -> Subject | None:
     if facts.base_model is None or facts.dataset is None:
         return None
     need = need_of(resolved.method, resolved.config, resolved.execution)
@@ -42,7 +39,7 @@ def _subject_of(resolved: Resolved, facts: Facts, smoke: Smoke | None) -> Subjec
     if need is None or state is None:
         return None
     return Subject(need, resolved.config["maxSeqLength"], resolved.references, state,
-                   None if smoke is None else smoke.slice_size or SLICE_ROWS)
+                   slice_size(resolved.smoke))
 
 
 def subject_of_run(run: Run, state: BaseModelState) -> Subject | None:
@@ -50,8 +47,7 @@ def subject_of_run(run: Run, state: BaseModelState) -> Subject | None:
     need = need_of(run.method, run.config, run.execution)
     if need is None:
         return None
-    rows = None if run.smoke is None else int(run.smoke.get("sliceSize") or SLICE_ROWS)
-    return Subject(need, run.config["maxSeqLength"], run.references, state, rows)
+    return Subject(need, run.config["maxSeqLength"], run.references, state, slice_size(run.smoke))
 
 
 def start_analyses(run: Run, *, actor: Actor) -> None:

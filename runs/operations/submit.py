@@ -38,7 +38,7 @@ def submit_run(document: Any, *, actor: Actor) -> Submission:
     if earlier is not None:
         return Submission(earlier, is_new=False)
     resolved = resolve(parsed, facts)
-    refused, _ = measure(resolved, facts, smoke=parsed.descriptor.smoke)
+    refused, _ = measure(resolved, facts)
     if resolved.problems or refused:
         raise RunRefused.because([*resolved.problems, *refused])
     run = build_run(parsed.descriptor, document, resolved, facts, actor)
@@ -82,7 +82,7 @@ def build_run(descriptor: RunDescriptor, document: Any, resolved: Resolved, fact
         description=descriptor.description or "",
         config_name=descriptor.config_name or "", warnings=list(resolved.warnings),
         submission_id=descriptor.submission_id or "", submission_digest=sha256_json(document),
-        total_steps=resolved.total_steps, predicted_memory=predicted_memory(resolved, facts),
+        total_steps=resolved.total_steps, predicted_memory=predicted_memory(resolved, facts), smoke=resolved.smoke,
         pause_at_step=descriptor.pause_at_step, created_by=actor.name)
 
 

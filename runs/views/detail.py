@@ -22,10 +22,13 @@ from runs.operations import cancel_run
 from runs.outlook import outlook_of
 from runs.pages import curves_of, memory_rows, settings_rows, strip
 from runs.phases import PHASES
+from runs.smoke import REPRODUCING
 from runs.text import preference_loss
 from runs.views.lifecycle import standing
 from runs.views.lineage import branches_tab
 from runs.views.naming import share, title
+from runs.views.smoke import TAB as SMOKE_TAB
+from runs.views.smoke import smoke_note, smoke_tab
 from runs.views.snapshots import snapshots_tab
 
 TABS = (("snapshots", "Snapshots"), ("branches", "Branches"), ("data", "Data fit"), ("settings", "Settings"),
@@ -41,8 +44,9 @@ def detail(request: HtmxRequest, run_id: str) -> HttpResponse:
     if request.htmx and not tab:
         # The page is whole once more after the end; then its polling stops (HTMX's 286).
         return render(request, "runs/detail.html#live", context, status=200 if context["is_open"] else 286)
-    tab = tab if tab in dict(TABS) else "snapshots"
-    context |= {"tabs": TABS, "tab": tab, "tab_template": f"runs/tab_{tab}.html"} | TAB_CONTEXTS[tab](request, run)
+    tabs = TABS if run.smoke is None else (SMOKE_TAB, *TABS)
+    tab = tab if tab in dict(tabs) else tabs[0][0]
+    context |= {"tabs": tabs, "tab": tab, "tab_template": f"runs/tab_{tab}.html"} | TAB_CONTEXTS[tab](request, run)
     return render(request, "runs/detail.html#tab" if request.htmx else "runs/detail.html", context)
 
 
@@ -62,7 +66,7 @@ def _live(run: Run) -> dict[str, Any]:
         "validation": run.summary.get("validation"), "has_validation": bool(run.references.get("validationDataset")),
         "preference": _preference(run),
         "repeat": max(0, run.observed_step - run.saved_step) if run.saved_step is not None else None,
-        "stage_text": _stage_text(run), "cost_text": _cost_text(cost), "result": _result(run),
+        "smoke": smoke_note(run), "stage_text": _stage_text(run), "cost_text": _cost_text(cost), "result": _result(run),
         "cancel_why_not": "Its work is done; it ends by itself in a moment."
         if run.phase in {"RECORDING", "CLEANING_UP"} else "Cancel was asked for." if run.cancel_requested_at else "",
     }
@@ -78,7 +82,8 @@ def _preference(run: Run) -> dict[str, Any] | None:
 
 def _stage_text(run: Run) -> str:
     stage = run.stage
-    if run.phase not in PHASES.active or not stage.get("name") or run.phase == "TRAINING":
+    is_shown = run.phase != "TRAINING" or stage.get("name") == REPRODUCING
+    if run.phase not in PHASES.active or not stage.get("name") or not is_shown:
         return ""
     words = str(stage["name"]).replace("_", " ").capitalize()
     return f"{words}: {stage.get('done') or 0:,} of {stage['total']:,}" if stage.get("total") else words
@@ -133,8 +138,8 @@ def _checks_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     return {"checks": run.checks}
 
 
-TAB_CONTEXTS = {"snapshots": snapshots_tab, "branches": branches_tab, "data": _data_tab, "settings": _settings_tab,
-                "checks": _checks_tab, "logs": _logs_tab, "events": _events_tab}
+TAB_CONTEXTS = {"smoke": smoke_tab, "snapshots": snapshots_tab, "branches": branches_tab, "data": _data_tab,
+                "settings": _settings_tab, "checks": _checks_tab, "logs": _logs_tab, "events": _events_tab}
 
 
 @require_POST

@@ -14,6 +14,7 @@ from runs.models import Run
 from runs.outlook import Outlook, outlooks
 from runs.phases import PHASES
 from runs.views.naming import share, title
+from runs.views.smoke import smoke_note
 
 FILTERS = (("", "All"), ("open", "Open"), ("completed", "Completed"), ("failed", "Failed"), ("cancelled", "Cancelled"))
 
@@ -34,5 +35,5 @@ def run_list(request: HtmxRequest) -> HttpResponse:
 
 def _listed(run: Run, scores: dict[str, Any], outlook: Outlook) -> dict[str, Any]:
     return {"run": run, "title": title(run), "is_open": run.phase in PHASES.open, "loss": run.summary.get("lastLoss"),
-            "wait_reason": outlook.wait_reason,
+            "wait_reason": outlook.wait_reason, "smoke": smoke_note(run),
             "share": share(run), "score": scores.get(run.model_id or "")}

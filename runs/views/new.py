@@ -19,6 +19,7 @@ from registry.workload_queries import list_workloads
 from runs import forms, queries
 from runs.operations import check_run, submit_run
 from runs.pages import estimate_rows, settings_rows
+from runs.smoke import words as smoke_words
 from runs.text import leak_words, leaks_anything
 
 
@@ -50,6 +51,7 @@ def check(request: HtmxRequest) -> HttpResponse:
     return render(request, "runs/_plan.html", {
         "plan": plan, "beside": beside, "general": general, "settings": settings,
         "estimates": estimate_rows(plan["estimates"]), "leaks": _leaks(plan),
+        "smoke_words": smoke_words(plan["resolved"]["smoke"]),
         "num_wrong": sum(problem["code"] != "required" for problem in plan["problems"]), "submission_id": new_id()})
 
 

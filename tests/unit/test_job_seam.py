@@ -70,6 +70,7 @@ def body(**changes) -> dict:
         "start": None,
         "total_steps": None,
         "pause_at": None,
+        "smoke": None,
         "is_first_attempt": True,
         "strict": False,
     }

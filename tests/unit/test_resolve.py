@@ -465,10 +465,26 @@ def test_workload_and_project_are_one_thing():
     assert _problems_of(body) == {}
 
 
-@pytest.mark.parametrize(("stated", "path"), [
-    ({"smoke": {}}, "smoke"), ({"warmStartModelId": "m"}, "warmStartModelId")])
-def test_what_belongs_to_later_work_is_refused_by_name(stated, path):
-    assert list(problems(**stated)) == [path]
+def test_an_adapter_to_start_from_is_for_reinforcement():
+    assert list(problems(warmStartModelId="m")) == ["warmStartModelId"]
+
+
+@pytest.mark.requirement("R046", "R195")
+def test_a_smoke_check_resolves_to_its_defaults_and_its_updates_are_the_runs():
+    assert resolved().smoke is None
+    found = resolved({"hyperparams": {"training": {"maxSteps": 7}}}, smoke={"sliceSize": 50, "threshold": 1})
+    assert found.problems == ()
+    assert found.smoke == {"sliceSize": 50, "maxSteps": 2000, "threshold": 1}
+    assert found.total_steps == 2000
+    assert found.config_hash == resolved({"hyperparams": {"training": {"maxSteps": 7}}}).config_hash
+
+
+@pytest.mark.requirement("R046")
+@pytest.mark.parametrize("dataset", [{"format": "prepared-tokens-v1"}, {"num_images": 3}])
+def test_a_smoke_check_needs_rows_whose_answers_can_be_asked_for(dataset):
+    facts = make_facts(dataset=make_dataset_facts(**dataset))
+    assert problems(facts=facts, smoke={})["smoke"] == "smoke_needs_text"
+    assert "smoke" not in problems(facts=facts)
 
 
 def test_the_warm_start_s_hash_is_not_the_person_s_to_state():

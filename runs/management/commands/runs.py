@@ -31,11 +31,14 @@ from runs.lengths_text import lengths_rows
 from runs.management.branch_verbs import BranchVerbs
 from runs.phases import title
 from runs.preview_text import preview_lines
+from runs.smoke import words as smoke_words
 
 ROUTE = "/v1/training/runs"
+PASSED = "passed"
 OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CANCELLED}
 RUN = arg("run", metavar="RUN", help="ID, or the beginning of one")
-EXIT_STATUS = arg("--exit-status", action="store_true", help="5 where it failed, 6 where it was cancelled")
+EXIT_STATUS = arg("--exit-status", action="store_true", help="5 where it failed, 6 where it was cancelled, 8 where "
+                  "its smoke check was not passed")
 SENDS = 3
 RESTING = frozenset({"STARTING_JOB", "QUEUED", "PREPARING", "TRAINING", "PAUSING"})
 PAUSE_POLL_SECONDS = 0.2
@@ -170,6 +173,11 @@ class Command(BranchVerbs):
         self.show(found, text=self._verified)
         return EXIT_DONE if found["verified"] else EXIT_CHECK_FAILED
 
+    @verb("smoke", RUN, arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
+    def smoke(self, run: str, limit: int, offset: int) -> None:
+        """Show a smoke check's verdict and the rows that were not reproduced."""
+        self.show(self.client.get(f"{address(run)}/smoke", limit=limit, offset=offset), text=self._smoke)
+
     @verb("log", RUN, arg("--stream", choices=["stderr", "stdout"], default="stderr"),
           arg("--lines", type=int, default=200), arg("--attempt", type=int, default=None))
     def log(self, run: str, stream: str, lines: int, attempt: int | None) -> None:
@@ -278,6 +286,12 @@ class Command(BranchVerbs):
         for line in (verify_text.verdict(found), *verify_text.disagreements(found)):
             print(plain(line))
 
+    def _smoke(self, found: dict[str, Any]) -> None:
+        print(plain(f"Smoke check: {smoke_words(found['smoke'])}"))
+        if found["missed"]:
+            self.table(text.MISSED_COLUMNS, text.missed_rows(found["missed"]), right=["ROW"])
+            _footer(found, "missed")
+
     # Following -------------------------------------------------------------------------------------------------------
 
     def _wait(self, run: str, timeout: float | None, exit_status: bool) -> int:
@@ -288,7 +302,7 @@ class Command(BranchVerbs):
             self.say(f"The run {found['runId'][:12]} is still {text.status_line(found)}; it carries on.")
             return EXIT_TIMED_OUT
         self.show(found, text=lambda document: self._record(document, False))
-        return OVER[found["phase"]] if exit_status else EXIT_DONE
+        return _status_of(found) if exit_status else EXIT_DONE
 
 
 class Progress:
@@ -328,6 +342,13 @@ class Progress:
             print(json.dumps({"event": event["type"], **event}, default=str), flush=True)
             self.last_event = event["id"]
         print(json.dumps({"event": "status", **found["status"]}, default=str), flush=True)
+
+
+def _status_of(run: dict[str, Any]) -> int:
+    """How a run that is over ended; a completed smoke check is only good where it was passed."""
+    status = OVER[run["phase"]]
+    is_bad = run["smoke"] is not None and run["smoke"]["verdict"] != PASSED
+    return EXIT_CHECK_FAILED if status == EXIT_DONE and is_bad else status
 
 
 def address(run: str) -> str:
