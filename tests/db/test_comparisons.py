@@ -13,6 +13,7 @@ from evaluations.models import Comparison, Evaluation
 from evaluations.operations import comparisons
 from evaluations.operations.comparisons import Wish, advance_comparisons, create_comparison
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
+from optimize_site.kernel.graders import MalformedGrader
 from registry.models import Workload
 from runs.differences import differences
 from runs.management.commands.runs import Command as RunsCommand
@@ -87,6 +88,16 @@ def test_a_snapshot_is_compared_with_every_completed_branch_on_the_same_rows(par
     assert (document["phase"], document["fan"], document["winnerRunId"]) == ("COMPLETED", 3, first.pk)
     assert [target["runId"] for target in document["targets"]] == [parent.pk, first.pk, second.pk]
     assert {found["path"] for found in document["targets"][1]["differences"]} >= {"hyperparams.training.seed"}
+
+
+def test_every_model_is_scored_by_the_one_grader_however_it_was_written(parent):
+    complete(branch(parent, 1))
+    row = compare(parent, all_branches=parent.pk, grader=' exact: {"ignoreCase": true}')
+    graders = {target.evaluation.grader for target in row.targets.all()}
+    assert graders == {row.grader} == {'exact:{"ignoreCase":true}'}
+    with pytest.raises(MalformedGrader) as refused:
+        compare(parent, all_branches=parent.pk, grader="exakt")
+    assert "'exakt' is no grader." in refused.value.detail
 
 
 @pytest.mark.requirement("R017")

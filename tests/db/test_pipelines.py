@@ -197,6 +197,18 @@ def test_what_is_wrong_with_a_stage_is_told_by_its_path(ready, stages, path, tol
     assert any(problem.path == path and told in problem.message for problem in checked.problems)
 
 
+def test_a_stage_is_judged_by_the_grader_that_it_names(ready):
+    row = started(ready, train(), evaluate(grader='numeric: {"absolute": 1.0}'))
+    finish_run(row)
+    assert row.stages.get(name="judge").evaluation.grader == 'numeric:{"absolute":1}'
+
+
+def test_a_stage_with_a_grader_that_cannot_be_used_is_refused_before_anything_starts(ready):
+    with pytest.raises(PipelineRefused) as refused:
+        started(ready, train(), evaluate(grader='numeric:{"absolute":-1}'))
+    assert [problem.code for problem in refused.value.problems] == ["malformed_grader"]
+
+
 def test_a_train_stage_is_checked_as_a_run_is_and_everything_is_told_at_once(ready):
     bad = train()
     bad["config"] = bad["config"] | {"maxSeqLength": -1}
