@@ -22,7 +22,8 @@ from optimize_site.kernel.errors import Problem
 
 STRETCH_BYTES = 4 * MEBIBYTE
 HEAD_BYTES = 4
-CHUNK = MEBIBYTE
+CHUNK = STRETCH_BYTES
+"""Hashed at once, without asking for the interpreter in between: the threads that parse would not give it back soon."""
 MOST_BAD_LINES = 1_000_000
 """With so many the rest of a file is not looked at: saying what is wrong with a line takes longer than reading it."""
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -30,8 +31,9 @@ class Lengths:
         self.total += length * rows
 
     def add_all(self, lengths: Iterable[int]) -> None:
-        for length, rows in Counter(lengths).items():
-            self.add(length, rows)
+        found = list(lengths)
+        self.total += sum(found)
+        self.counts.update(length if length < EXACT_BELOW else rounded(length) for length in found)
 
     def merge(self, other: "Lengths") -> None:
         self.counts.update(other.counts)
@@ -59,6 +61,7 @@ class Lengths:
         return 0
 
 
+@lru_cache(maxsize=1 << 14)
 def rounded(length: int) -> int:
     """A length to two significant digits."""
     step = 10 ** (len(str(length)) - 2)
@@ -130,8 +133,8 @@ class Statistics:
             if name in self.fields or len(self.fields) < MAX_FIELDS:
                 self.fields.setdefault(name, Values()).merge(values)
         self.labels.merge(later.labels)
-        both = self.columns is not None and later.columns is not None
-        self.columns = _few(self.columns + later.columns) if both else None
+        if self.columns is not None:
+            self.columns = None if later.columns is None else _few(self.columns + later.columns)
         for number in NUMBERS:
             setattr(self, number, getattr(self, number) + getattr(later, number))
 

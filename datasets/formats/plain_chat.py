@@ -8,10 +8,13 @@ thousand lines costs next to nothing and once a line costs as much as parsing it
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, chain
 from operator import attrgetter, sub
+from types import GenericAlias
+from typing import cast
 
 import msgspec
 
@@ -51,7 +54,9 @@ class PlainRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 Types = tuple[type[Message], ...]
 ROLES: dict[type[Message], str] = {System: "system", User: "user", Assistant: "assistant"}
 
-_decode = msgspec.json.Decoder(PlainRow).decode
+Decode = Callable[[bytes], PlainRow]
+
+_decode: Decode = msgspec.json.Decoder(PlainRow).decode
 _messages, _content = attrgetter("messages"), attrgetter("content")
 
 
@@ -71,16 +76,11 @@ class PlainChat:
     def __init__(self, statistics: Statistics, findings: Findings):
         self.statistics, self.findings = statistics, findings
         self._shapes: dict[Types, Shape] = {}
+        self._usual: tuple[Types, Decode] | None = None
 
     def take(self, lines: Sequence[bytes], first: int) -> list[int]:
         """Take in the plain rows among `lines`, numbered from `first`; gives the places of the others."""
-        places: Sequence[int]
-        try:
-            rows, places = list(map(_decode, lines)), range(len(lines))
-        except msgspec.DecodeError:
-            rows, places = _decodable(lines)
-        messages = list(map(_messages, rows))
-        shapes = [tuple(map(type, row)) for row in messages]
+        messages, shapes, places = self._decoded(lines)
         known = self._known(shapes)
         taken = lines if len(places) == len(lines) else [lines[place] for place in places]
         if not _are_good(taken, messages, Counter(shapes), known):
@@ -91,6 +91,24 @@ class PlainChat:
         self._count(messages, shapes, known)
         self._notice(messages, shapes, known, [first + place for place in places])
         return [] if len(places) == len(lines) else sorted(set(range(len(lines))).difference(places))
+
+    def _decoded(self, lines: Sequence[bytes]) -> tuple[list[tuple[Message, ...]], list[Types], Sequence[int]]:
+        """The messages and the roles of the lines that are shaped like plain rows, and where these stand.
+
+        Rows of one file tend to have the same roles: those of the last lines are tried first, for all lines together.
+        """
+        if self._usual is not None:
+            types, decode = self._usual
+            try:
+                return list(map(_messages, map(decode, lines))), [types] * len(lines), range(len(lines))
+            except msgspec.DecodeError:
+                self._usual = None
+        rows, places = _decodable(lines)
+        messages = list(map(_messages, rows))
+        shapes = [tuple(map(type, row)) for row in messages]
+        if len(shapes) == len(lines) and shapes.count(shapes[0]) == len(shapes):
+            self._usual = shapes[0], _decoder_of(shapes[0])
+        return messages, shapes, places
 
     def _known(self, shapes: list[Types]) -> dict[Types, Shape]:
         if len(self._shapes) > MAX_SHAPES:
@@ -126,9 +144,20 @@ def _lengths(messages: list[tuple[Message, ...]]) -> Iterator[int]:
     return map(sub, ends, [0, *ends])
 
 
-def _decodable(lines: Sequence[bytes]) -> tuple[list[PlainRow], list[int]]:
+@lru_cache(maxsize=64)
+def _decoder_of(types: Types) -> Decode:
+    """What decodes rows of these roles and no others."""
+    fields = [("messages", GenericAlias(tuple, types))]
+    row = msgspec.defstruct("RowOfRoles", fields, forbid_unknown_fields=True, gc=False)
+    return cast(Decode, msgspec.json.Decoder(row).decode)
+
+
+def _decodable(lines: Sequence[bytes]) -> tuple[list[PlainRow], Sequence[int]]:
     """The rows among the lines that are shaped like plain ones, and where they stand."""
-    rows, places = [], []
+    try:
+        return list(map(_decode, lines)), range(len(lines))
+    except msgspec.DecodeError:
+        rows, places = list[PlainRow](), list[int]()
     for place, line in enumerate(lines):
         try:
             rows.append(_decode(line))

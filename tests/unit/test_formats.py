@@ -12,6 +12,7 @@ import pytest
 from datasets import token_rows
 from datasets.describing import MadeWith, describe_files, named_files, template_sha256, write_description
 from datasets.errors import DatasetInvalid
+from datasets.formats.chat import ChatExaminer
 from datasets.formats.eval_items import read_eval_items
 from datasets.formats.known import known_formats
 from datasets.formats.of_lines import format_of
@@ -369,3 +370,13 @@ def test_validation_refuses_with_the_line_and_status_3(tmp_path, capsys):
     assert Command().run(["validate", str(kept(tmp_path, lines(PAIR, PAIR | {"rejected": BETTER})))]) == 3
     assert "line 2: rejected" in capsys.readouterr().err
     assert DIGEST not in capsys.readouterr().err
+
+
+def test_rows_of_other_roles_among_many_alike_are_taken_as_they_are():
+    alike, other, bad = (json.dumps({"messages": [{"role": role, "content": role} for role in roles]}).encode()
+                         for roles in (["user", "assistant"], ["system", "user", "assistant"], ["user", "user"]))
+    lines, examiner = [alike] * 3 + [other, alike, bad, alike], ChatExaminer(0)
+    assert examiner.take([alike] * 5, 1) == []
+    assert examiner.take(lines, 6) == [5]
+    assert examiner.take([alike.replace(b"}]}", b'}], "messages": []}'), alike], 13) == [0]
+    assert (examiner.statistics.num_rows, examiner.statistics.num_system_rows) == (12, 1)

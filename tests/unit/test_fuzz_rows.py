@@ -1,5 +1,6 @@
 """Rows nobody would write: the registry and the jobs judge each alike, and neither breaks over any."""
 
+import copy
 import importlib.util
 import json
 from pathlib import Path
@@ -105,7 +106,7 @@ def damaged(row, damage):
             continue
         holder, key = found[int(where * len(found))]
         if how == "put":
-            holder[key] = odd
+            holder[key] = copy.deepcopy(odd)  # a value that is put into itself would have no end
         elif how == "cut":
             del holder[key]
         elif isinstance(holder, list):
