@@ -7,6 +7,7 @@ from django.urls import reverse
 from django.utils.html import escape
 
 from runs import forms
+from runs.models import Run
 from tests import factories as make
 from tests.web import scenes
 
@@ -37,6 +38,21 @@ def test_a_runs_page_shows_phase_progress_metrics_cost_timing(viewer, running):
     assert "Device time" in text and "so far" in text
     assert "Training loss" in text and "Validation loss" in text and "perplexity" in text
     assert 'data-names="loss,validation_loss"' in text
+
+
+@pytest.mark.requirement("R270")
+def test_a_preference_runs_page_shows_its_accuracy_its_margin_and_which_loss(viewer, running):
+    assert "Preference accuracy" not in page(viewer, running)
+    Run.objects.filter(pk=running.pk).update(method="dpo")
+    loss = {"kind": "ipo", "beta": 0.2, "fused": True, "how": "one pair at a time"}
+    make.tell_job(
+        running.attempt, {"type": "engine_config", "requested": {}, "resolved": {"preferenceLoss": loss}},
+        {"type": "metrics", "step": 17, "values": {"loss": 0.4, "preference_accuracy": 0.75, "reward_margin": 0.3125}},
+        {"type": "validation", "step": 17, "loss": 0.5, "perplexity": None})
+    text = " ".join(page(viewer, running).split())
+    assert "75" in text and "0.3125" in text and "ipo at beta 0.2, one pair at a time" in text
+    assert 'data-names="preference_accuracy"' in text and 'data-names="reward_margin"' in text
+    assert "perplexity" not in text[text.index("0.5000"):text.index("0.5000") + 40]
 
 
 @pytest.mark.requirement("R177")
