@@ -26,7 +26,7 @@ from runs.operations.holds import RUN, let_go
 from runs.operations.length_check import check_lengths, opening_of
 from runs.operations.recording import register_adapter
 from runs.operations.resting import is_pausing, rest
-from runs.operations.smoke import is_judged, unjudged_columns
+from runs.operations.smoke import judgement_of, unjudged_columns
 from runs.phases import BEFORE_A_JOB, PHASES
 
 log = logging.getLogger(__name__)
@@ -168,8 +168,9 @@ def record_model(run: Run) -> None:
 
 
 def _end_smoke(run: Run) -> None:
-    if is_judged(run):
-        _move(run, "CLEANING_UP", data={"verdict": run.smoke["verdict"]})
+    verdict = judgement_of(run)
+    if verdict:
+        _move(run, "CLEANING_UP", data={"verdict": verdict})
     else:
         fail_run(run, code="verdict_missing", reason="The job said it was finished and gave no verdict.")
 
@@ -182,7 +183,7 @@ def _wait_to_record(run: Run, reason: str) -> None:
 def clean_up(run: Run) -> None:
     """Nothing is held any more, a branch's source neither: the terminal phase follows from what the run has."""
     let_go(holder_kind=RUN, holder_id=run.pk)
-    if run.model_id or is_judged(run):
+    if run.model_id or judgement_of(run):
         _move(run, "COMPLETED")
     elif run.failure_code:
         _move(run, "FAILED", reason=run.failure_reason, **unjudged_columns(run))

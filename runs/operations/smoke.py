@@ -20,12 +20,13 @@ def record_missed(run: Run, attempt: int, event: Mapping[str, Any]) -> None:
 def verdict_columns(run: Run, attempt: int, event: Mapping[str, Any]) -> dict[str, Any]:
     """The run's `smoke` with a verdict. Rows that an earlier attempt missed are of no judgement any more."""
     run.missed.exclude(attempt=attempt).delete()
-    return {"smoke": run.smoke | {name: event[name] for name in COUNTS}}
+    return {"smoke": (run.smoke or {}) | {name: event[name] for name in COUNTS}}
 
 
-def is_judged(run: Run) -> bool:
-    """Whether the run is a smoke check that came to its end, which is all it was for."""
-    return run.smoke is not None and run.smoke.get("verdict") in JUDGED and not run.failure_code
+def judgement_of(run: Run) -> str | None:
+    """The verdict of a smoke check that came to its end, which is all it was for; None for any other run."""
+    verdict = None if run.smoke is None or run.failure_code else run.smoke.get("verdict")
+    return verdict if verdict in JUDGED else None
 
 
 def unjudged_columns(run: Run) -> dict[str, Any]:
