@@ -15,7 +15,7 @@ MAIN = ("box:home", "evaluations:workloads", "evaluations:workload", "evaluation
         "datasets:analysis", "datasets:upload", "evaluations:list", "evaluations:detail", "evaluations:new", "box:box",
         "registry:base-models", "registry:base-model", "box:docs", "box:search", "runs:compare", "runs:branch",
         "runs:sweep", "runs:snapshot", "evaluations:pipelines", "evaluations:pipeline", "evaluations:pipeline-new",
-        "evaluations:comparisons", "evaluations:comparison", "evaluations:comparison-new")
+        "evaluations:comparisons", "evaluations:comparison", "evaluations:comparison-new", "evaluations:graders")
 
 
 def addresses(box):

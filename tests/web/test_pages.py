@@ -46,6 +46,7 @@ def samples(box) -> dict[str, tuple]:
         "datasets:note": dataset, "datasets:analyze": dataset, "datasets:analysis": (analysis,),
         "datasets:analysis-cancel": (analysis,), "datasets:analysis-again": (analysis,), "runs:detail": (run,),
         "runs:series": (run,), "runs:pause": (run,), "runs:resume": (run,), "runs:prioritize": (run,),
+        "runs:verify": (run,),
         "runs:branch": (run,), "runs:branch-check": (run,), "runs:sweep": (run,), "runs:sweep-check": (run,),
         "runs:snapshot": (snapshot,), "runs:pin": (snapshot,), "runs:unpin": (snapshot,), "runs:release": (snapshot,),
         "runs:register": (snapshot,), "evaluations:pipeline": (pipeline,), "evaluations:pipeline-cancel": (pipeline,),
@@ -75,9 +76,11 @@ SENT = {
     "registry:bundle-alias": {"alias": "now", "version": "v1"}, "evaluations:model-alias": {"alias": "now"},
     "runs:pause": {"checkpoint": "save"}, "runs:release": {"owner": "a"},
     "evaluations:pipeline-annotate": {"description": "x"},
+    "evaluations:graders": {"grader": "exact", "expected": "yes", "answer": "yes"},
 }
 # POST routes that change nothing a role guards.
-READING = {"box:sign-out", "runs:check", "runs:branch-check", "runs:sweep-check", "evaluations:pipeline-check"}
+READING = {"box:sign-out", "runs:check", "runs:branch-check", "runs:sweep-check", "evaluations:pipeline-check",
+           "evaluations:graders"}
 
 
 @pytest.fixture
@@ -140,7 +143,7 @@ def sent_to(name, box):
 def test_every_page_says_how_to_do_the_same_from_a_terminal(box):
     client = browser_of("viewer")
     without = {"box:search", "box:docs", "box:docs-page", "box:log", "endpoints:trial", "runs:series",
-               "runs:metrics-csv", "runs:compare-series"}
+               "runs:metrics-csv", "runs:compare-series", "runs:verify"}
     for name in set(routes()) - ELSEWHERE - without:
         answer = client.get(address(name, box))
         if answer.status_code == 200:
