@@ -58,11 +58,12 @@ def rows(name: str, *, system: bool, count: int | None = None) -> Path:
 
 
 def pairs(count: int, *, system: bool) -> Path:
-    """Tickets whose right answer is preferred to that of the next ticket."""
-    found = [json.loads(line)["messages"] for line in rows("train", system=system, count=count + 1).open()]
+    """Tickets whose right answer is preferred to the next ticket's, where that is another one."""
+    found = [json.loads(line)["messages"] for line in rows("train", system=system).open()]
+    made = [{"prompt": one[:-1], "chosen": one[-1], "rejected": other[-1]}
+            for one, other in itertools.pairwise(found) if one[-1] != other[-1]]
     path = scratch() / f"pairs-{'system' if system else 'plain'}-{count}.jsonl"
-    made = ({"prompt": one[:-1], "chosen": one[-1], "rejected": other[-1]} for one, other in itertools.pairwise(found))
-    path.write_text("".join(json.dumps(pair) + "\n" for pair in made))
+    path.write_text("".join(json.dumps(pair) + "\n" for pair in made[:count]))
     return path
 
 
