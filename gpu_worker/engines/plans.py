@@ -92,8 +92,8 @@ class Plan(Part, frozen=True, kw_only=True):
     unwatched_seconds: float = UNWATCHED_SECONDS
 
 
-class SftPlan(Plan, frozen=True, kw_only=True):
-    """Supervised fine-tuning: the resolved configuration as the descriptor names it, every field present."""
+class SupervisedPlan(Plan, frozen=True, kw_only=True):
+    """Learning from rows or from preference pairs: the resolved configuration as the descriptor names it, every field present."""
 
     base_model: BaseModelPart
     dataset: RowsPart
@@ -173,8 +173,8 @@ class PreviewPlan(Plan, frozen=True, kw_only=True):
     rows: int
 
 
-PLAN_TYPES: dict[str, type[Plan]] = {"sft": SftPlan, "evaluate": EvaluatePlan, "prepare": PreparePlan,
-                                     "analyse": AnalysePlan, "preview": PreviewPlan}
+PLAN_TYPES: dict[str, type[Plan]] = {"sft": SupervisedPlan, "dpo": SupervisedPlan, "evaluate": EvaluatePlan,
+                                     "prepare": PreparePlan, "analyse": AnalysePlan, "preview": PreviewPlan}
 
 
 class PlanIncomplete(ValueError):

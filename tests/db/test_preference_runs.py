@@ -57,7 +57,7 @@ def training(box):
 @pytest.mark.requirement("R262", "R263")
 def test_a_preference_run_is_planned_for_the_entry_of_its_method(training):
     run, attempt = training
-    plan = RunWork().plan(run, attempt)
+    plan = complete(RunWork().plan(run, attempt), **COMMON)
     assert plan["entry"] == "dpo"
     assert plan["config"]["preference"] == {"beta": 0.2, "lossType": "ipo", "fusedLoss": True}
     assert plan["dataset"]["format"] == "preference-jsonl-v1"

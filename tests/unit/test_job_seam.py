@@ -1,6 +1,8 @@
 """The server's half of the job seam: event types, plans, and finding the job environment."""
 
+import ast
 import json
+import re
 import os
 import subprocess
 import sys
@@ -91,6 +93,13 @@ def test_a_plan_that_lacks_something_is_refused_by_the_name_of_the_field():
     del lacking["base_model"]["revision"]
     with pytest.raises(plans.PlanIncomplete, match=r"revision.*base_model"):
         plans.complete(lacking, **COMMON)
+
+
+def test_the_box_can_write_a_plan_for_every_entry_that_a_job_has():
+    source = (Path(write_schema.PATH).parent / "job.py").read_text()
+    entries = ast.literal_eval(re.search(r"^ENTRIES = (\{.*?^\})", source, re.M | re.S).group(1))
+    assert set(plans.PLAN_TYPES) == set(entries)
+    assert plans.complete(body(entry="dpo"), **COMMON)["entry"] == "dpo"
 
 
 def test_a_plan_with_a_setting_nobody_knows_is_refused():
