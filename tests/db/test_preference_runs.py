@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gpu_worker.engines import plans
 from optimize_site.kernel.auth import LOCAL
 from runs import queries, render
 from runs.models import Snapshot
@@ -57,7 +58,8 @@ def training(box):
 @pytest.mark.requirement("R262", "R263")
 def test_a_preference_run_is_planned_for_the_entry_of_its_method(training):
     run, attempt = training
-    plan = complete(RunWork().plan(run, attempt), **COMMON)
+    plan = plans.complete(RunWork().plan(run, attempt), attempt=attempt.pk, subject={"kind": "run", "id": run.pk},
+                          threads=1, device={"kind": "cpu", "uuids": []})
     assert plan["entry"] == "dpo"
     assert plan["config"]["preference"] == {"beta": 0.2, "lossType": "ipo", "fusedLoss": True}
     assert plan["dataset"]["format"] == "preference-jsonl-v1"
