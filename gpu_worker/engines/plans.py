@@ -93,7 +93,7 @@ class Plan(Part, frozen=True, kw_only=True):
 
 
 class SupervisedPlan(Plan, frozen=True, kw_only=True):
-    """Learning from rows or from preference pairs: the configuration as the descriptor names it, every field present."""
+    """Learning from rows or pairs: the resolved configuration as the descriptor names it, every field present."""
 
     base_model: BaseModelPart
     dataset: RowsPart
