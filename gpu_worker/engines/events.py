@@ -105,6 +105,14 @@ class Metrics(Event, tag="metrics", frozen=True, kw_only=True):
     values: dict[str, float | None]
 
 
+class Rollouts(Event, tag="rollouts", frozen=True, kw_only=True):
+    """The scored completions of one update are written: JSON lines in a file, relative to the attempt's folder."""
+
+    step: int
+    file: str
+    count: int
+
+
 class Validation(Event, tag="validation", frozen=True, kw_only=True):
     """One reading of the validation dataset."""
 
@@ -232,6 +240,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     PlanSize,
     Check,
     Metrics,
+    Rollouts,
     Validation,
     Snapshot,
     Saves,
@@ -253,6 +262,7 @@ AnyEvent = (
     | PlanSize
     | Check
     | Metrics
+    | Rollouts
     | Validation
     | Snapshot
     | Saves

@@ -39,6 +39,12 @@ def test_a_line_of_the_log_becomes_its_event():
     assert event.document()["type"] == event.type == "metrics"
 
 
+def test_an_updates_scored_completions_are_told_by_the_file_that_holds_them():
+    event = events.parse_event(line(type="rollouts", step=12, file="rollouts/00000012.jsonl", count=32))
+    assert isinstance(event, events.Rollouts)
+    assert (event.step, event.file, event.count) == (12, "rollouts/00000012.jsonl", 32)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -26,6 +26,7 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "plan_size": (("totalSteps", "rowsPerEpoch"), ("updatesPerEpoch", "sequences")),
     "check": (("name", "passed"), ("value", "bound", "seconds", "detail")),
     "metrics": (("step", "values"), ()),
+    "rollouts": (("step", "file", "count"), ()),
     "validation": (("step", "loss", "perplexity"), ("tokens", "seconds")),
     "snapshot": (
         ("step", "folder", "weights", "trainingState", "manifestSha256", "bytes", "final"),
