@@ -109,6 +109,43 @@ class SupervisedPlan(Plan, frozen=True, kw_only=True):
     strict: bool = False
 
 
+class WarmStartPart(Part, frozen=True, kw_only=True):
+    """A registered adapter that a run starts from: a folder with its two files, and the SHA-256 of each."""
+
+    folder: str
+    sha256: dict[str, str]
+
+
+class ScorerPart(Part, frozen=True, kw_only=True):
+    """The process that scores completions: how it is started and where, and the first line it reads."""
+
+    command: list[str]
+    cwd: str
+    spec: dict[str, Any]
+
+
+class ReinforcementPlan(Plan, frozen=True, kw_only=True):
+    """Learning from scored completions of the dataset's prompts; `config` holds `rlHyperparams` and `reward`.
+
+    The KL penalty is towards what the run started from: the base model, the `warm_start`, or the weights of a `start`.
+    A `start` that goes on with a training state keeps its source's penalty, so a `warm_start` beside it is the
+    reference alone.
+    """
+
+    base_model: BaseModelPart
+    dataset: RowsPart
+    config: dict[str, Any]
+    execution: dict[str, Any]
+    scorer: ScorerPart
+    warm_start: WarmStartPart | None = None
+    total_steps: int | None = None
+    resume: ResumePart | None = None
+    start: StartPart | None = None
+    pause_at: int | None = None
+    first_attempt: bool = True
+    strict: bool = False
+
+
 class EvaluateRows(Part, frozen=True, kw_only=True):
     """The rows to answer: files, or given in the plan."""
 
@@ -165,7 +202,7 @@ class AnalysePlan(Plan, frozen=True, kw_only=True):
 
 
 class PreviewPlan(Plan, frozen=True, kw_only=True):
-    """The first rows of a supervised run's training dataset as it would train them."""
+    """The first rows of a run's training dataset: as it would train them, or the prompts it would roll out."""
 
     base_model: BaseModelPart
     dataset: RowsPart
@@ -173,8 +210,9 @@ class PreviewPlan(Plan, frozen=True, kw_only=True):
     rows: int
 
 
-PLAN_TYPES: dict[str, type[Plan]] = {"sft": SupervisedPlan, "dpo": SupervisedPlan, "evaluate": EvaluatePlan,
-                                     "prepare": PreparePlan, "analyse": AnalysePlan, "preview": PreviewPlan}
+PLAN_TYPES: dict[str, type[Plan]] = {"sft": SupervisedPlan, "dpo": SupervisedPlan, "grpo": ReinforcementPlan,
+                                     "gspo": ReinforcementPlan, "evaluate": EvaluatePlan, "prepare": PreparePlan,
+                                     "analyse": AnalysePlan, "preview": PreviewPlan}
 
 
 class PlanIncomplete(ValueError):
