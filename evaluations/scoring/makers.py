@@ -1,0 +1,56 @@
+"""Which scorers there are: a maker for each way in which a term says what scores it.
+
+A maker takes what stands under the term's key, the limits and the folder for scratch files, and raises NotReady where
+nothing can be scored that way.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evaluations.scoring.rules import make_rule
+from evaluations.scoring.spec import Limits, Spec, TermSpec
+from evaluations.scoring.terms import NotReady, Scorer, Term
+
+Maker = Callable[[Any, Limits, Path | None], Scorer]
+
+
+def _make_grader(text: Any, limits: Limits, scratch: Path | None) -> Scorer:
+    """A rule, or a service."""
+    if str(text).startswith("http:"):
+        raise NotReady("grader_not_available", f"The grader {text!r} cannot be asked yet.")
+    return make_rule(text, limits, scratch)
+
+
+MAKERS: Mapping[str, Maker] = {"grader": _make_grader}
+"""By the key that a term holds: grader, bundle, judge."""
+
+
+def make_terms(spec: Spec) -> list[Term]:
+    """Every term of the spec with its scorer. Raises NotReady, having closed what it had made."""
+    made: list[Term] = []
+    try:
+        for term in spec.terms:
+            made.append(_make(term, spec))  # noqa: PERF401 - what was made before one that fails is closed
+    except BaseException:
+        close_terms(made)
+        raise
+    return made
+
+
+def _make(term: TermSpec, spec: Spec) -> Term:
+    maker = MAKERS.get(term.means)
+    if maker is None:
+        raise NotReady("grader_not_available", f"The term {term.name} is a {term.means}; this process scores "
+                       f"{', '.join(MAKERS)}.")
+    return Term(term.name, maker(term.body, spec.limits, spec.scratch), waits=_waits(term))
+
+
+def _waits(term: TermSpec) -> bool:
+    return term.means != "grader" or str(term.body).startswith("http:")
+
+
+def close_terms(terms: list[Term]) -> None:
+    """Let every scorer go."""
+    for term in terms:
+        term.scorer.close()

@@ -1,0 +1,14 @@
+"""How the scorer process is started, which says what a reward or an evaluation's grader makes of answers.
+
+It is a process of the server's own Python, whoever starts it: a job too, whose own Python has none of its packages.
+"""
+
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+
+def scorer_command() -> list[str]:
+    """The words that start it, in any folder and under any environment: nothing of either reaches its modules."""
+    return [sys.executable, "-I", str(PROJECT / "evaluations" / "scoring" / "__main__.py")]
