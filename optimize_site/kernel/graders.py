@@ -3,6 +3,7 @@
 Rules are written `NAME` or `NAME:{parameters as a JSON object}`. Who keeps evaluations knows them and offers them here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,7 +39,17 @@ class Rules(Protocol):
         """The one text of the rule grader that `text` names. Raises MalformedGrader."""
 
 
+Canonical = Callable[[Target, str], str]
+"""Takes a target and the namespace in which bare names are looked for first; gives the grader's one text, in which
+what it names is one version. Raises MalformedGrader, GraderNotAvailable, UnknownVersion."""
+
 _rules: Rules | None = None
+_targets: dict[str, Canonical] = {}
+
+
+def provide_target(kind: str, canonical: Canonical) -> None:
+    """Called once for each kind of target by the app that can have it score."""
+    _targets[kind] = canonical
 
 
 def provide(rules: Rules) -> None:
@@ -65,15 +76,24 @@ def _parse_bundle(text: str, target: str) -> Target:
     return Target("bundle", reference, module, function or "compute_score")
 
 
-def available_grader(text: str) -> str:
-    """The one text of a grader that this box can score with. Raises MalformedGrader or GraderNotAvailable.
+def available_grader(text: str, *, namespace: str = "") -> str:
+    """The one text of a grader that this box can score with. Raises MalformedGrader or GraderNotAvailable, or
+    UnknownVersion where it names a model or a bundle that is not registered.
 
-    Two texts mean the same grader where what comes back is the same.
+    Two texts mean the same grader where what comes back is the same: a model or a bundle is named by its version, so
+    that a text once kept never means another. Bare names are looked for in `namespace` first.
     """
     target = parse_target(text)
     if target is not None:
-        raise GraderNotAvailable(f"The grader {text!r} cannot be used yet: {target.kind} graders are not available in "
-                                 "this version.", hint="Use a rule; `graders list` shows them.")
+        return _available_target(text, target, namespace)
     if _rules is None:
         raise Unavailable("Nothing on this box knows the rule graders.")
     return _rules.canonical(text)
+
+
+def _available_target(text: str, target: Target, namespace: str) -> str:
+    canonical = _targets.get(target.kind)
+    if canonical is None:
+        raise GraderNotAvailable(f"The grader {text!r} cannot be used yet: {target.kind} graders are not available in "
+                                 "this version.", hint="Use a rule; `graders list` shows them.")
+    return canonical(target, namespace)
