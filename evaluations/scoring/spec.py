@@ -1,8 +1,8 @@
 """What a scorer process is told first: its terms, their limits, its folder.
 
     {"terms": [{"name": "exact", "weight": 1.0, "kind": "grader", "grader": "exact"}],
-     "onFailure": "zero", "limits": {"seconds": 30, "memoryBytes": 536870912, "http": {"allowedHosts": []}},
-     "scratch": "/a/folder"}
+     "onFailure": "zero", "limits": {"seconds": 30, "memoryBytes": 1073741824,
+     "http": {"allowedHosts": [], "caFile": ""}}, "scratch": "/a/folder"}
 
 A term holds one of `grader` (a rule, or `http:URL`), `bundle` ({archive, sha256, module, function}) and `judge`
 ({socket, instructions, source}). Weights and `onFailure` are for whoever adds the scores up; they are read here so
@@ -28,8 +28,10 @@ class Limits:
     """What one answer may cost a term: seconds by the clock, memory; and which hosts may be asked."""
 
     seconds: float = 30.0
-    memory_bytes: int = 512 * 1024 * 1024
+    memory_bytes: int = 1024**3
     allowed_hosts: Sequence[str] = ()
+    ca_file: str = ""
+    """The authorities that vouch for services, a file of certificates; empty for the machine's own."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,13 @@ def _limits(found: Any) -> Limits:
     for name, value in (("seconds", seconds), ("memoryBytes", memory)):
         _same(isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf,
               f"limits.{name} is {value!r}; it must be a number above 0.")
-    hosts = (found.get("http") or {}).get("allowedHosts", [])
+    http = found.get("http") or {}
+    _same(isinstance(http, Mapping), "limits.http is no JSON object.")
+    hosts, file = http.get("allowedHosts", []), http.get("caFile", "")
     _same(isinstance(hosts, list) and all(isinstance(host, str) for host in hosts),
           "limits.http.allowedHosts must be a list of hosts.")
-    return Limits(float(seconds), int(memory), tuple(hosts))
+    _same(isinstance(file, str), "limits.http.caFile must be the path of a file.")
+    return Limits(float(seconds), int(memory), tuple(hosts), file)
 
 
 def _same(holds: bool, reason: str) -> None:

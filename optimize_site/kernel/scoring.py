@@ -5,6 +5,9 @@ It is a process of the server's own Python, whoever starts it: a job too, whose 
 
 import sys
 from pathlib import Path
+from typing import Any
+
+from optimize_site.kernel.conf import setting
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -12,3 +15,11 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 def scorer_command() -> list[str]:
     """The words that start it, in any folder and under any environment: nothing of either reaches its modules."""
     return [sys.executable, "-I", str(PROJECT / "evaluations" / "scoring" / "__main__.py")]
+
+
+def scoring_limits() -> dict[str, Any]:
+    """What one answer may cost a term, and which hosts may be asked, as the operator stated it."""
+    return {"seconds": float(setting("trainer.graders.seconds")),
+            "memoryBytes": int(setting("trainer.graders.memory-bytes")),
+            "http": {"allowedHosts": list(setting("trainer.graders.http-hosts")),
+                     "caFile": setting("trainer.graders.http-ca-file")}}
