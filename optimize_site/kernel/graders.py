@@ -1,7 +1,6 @@
 """The grader grammar: what a workload, a run or an evaluation may name to score answers. Pure.
 
-Rules are written `NAME` or `NAME:{parameters as a JSON object}`. Who keeps evaluations knows them and offers them here;
-who knows a kind of the others offers that.
+Rules are written `NAME` or `NAME:{parameters as a JSON object}`. Who keeps evaluations knows them and offers them here.
 """
 
 from collections.abc import Callable
@@ -44,16 +43,7 @@ Canonical = Callable[[Target, str], str]
 """Takes a target and the namespace in which bare names are looked for first; gives the grader's one text, in which
 what it names is one version. Raises MalformedGrader, GraderNotAvailable, UnknownVersion."""
 
-class Targets(Protocol):
-    """Who knows the graders of one kind: model, http or bundle."""
-
-    def canonical(self, text: str, target: Target) -> str:
-        """The one text of the grader, which this box can score with as things stand. Raises MalformedGrader,
-        GraderNotAvailable, or what keeps its target from being used."""
-
-
 _rules: Rules | None = None
-_targets: dict[str, Targets] = {}
 _targets: dict[str, Canonical] = {}
 
 
@@ -66,11 +56,6 @@ def provide(rules: Rules) -> None:
     """Called once by the app that keeps evaluations."""
     global _rules
     _rules = rules
-
-
-def offer(kind: str, targets: Targets) -> None:
-    """Called once for a kind of TARGETED by the app that knows its graders."""
-    _targets[kind] = targets
 
 
 def parse_target(text: str) -> Target | None:
