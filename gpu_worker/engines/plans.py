@@ -173,6 +173,21 @@ class EvaluatePlan(Plan, frozen=True, kw_only=True):
     batch_size: int | None = None
 
 
+class JudgePlan(Plan, frozen=True, kw_only=True):
+    """A model that judges: at a socket until it is told to end, or once, what is `asked`: `{messages}` each.
+
+    So many prompts are answered side by side (`batch_size`), whatever the machine, so that verdicts repeat.
+    """
+
+    base_model: BaseModelPart
+    adapter: str | None = None
+    socket: str = ""
+    asked: list[dict[str, Any]] | None = None
+    max_new_tokens: int = 256
+    max_prompt_tokens: int | None = None
+    batch_size: int = 16
+
+
 class PreparePlan(Plan, frozen=True, kw_only=True):
     """Making a base model's folder from its source; `catalog` holds what the catalog states about it.
 
@@ -211,8 +226,8 @@ class PreviewPlan(Plan, frozen=True, kw_only=True):
 
 
 PLAN_TYPES: dict[str, type[Plan]] = {"sft": SupervisedPlan, "dpo": SupervisedPlan, "grpo": ReinforcementPlan,
-                                     "gspo": ReinforcementPlan, "evaluate": EvaluatePlan, "prepare": PreparePlan,
-                                     "analyse": AnalysePlan, "preview": PreviewPlan}
+                                     "gspo": ReinforcementPlan, "evaluate": EvaluatePlan, "judge": JudgePlan,
+                                     "prepare": PreparePlan, "analyse": AnalysePlan, "preview": PreviewPlan}
 
 
 class PlanIncomplete(ValueError):

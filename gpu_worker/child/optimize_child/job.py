@@ -18,6 +18,7 @@ ENTRIES = {
     "sft": "optimize_child.sft",
     "dpo": "optimize_child.dpo",
     "evaluate": "optimize_child.evaluate",
+    "judge": "optimize_child.judge",
     "prepare": "optimize_child.prepare",
     "analyse": "optimize_child.analyse",
     "preview": "optimize_child.preview",

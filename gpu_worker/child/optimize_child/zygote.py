@@ -19,6 +19,7 @@ from typing import Any
 
 from optimize_child import shepherd
 from optimize_child.code import code_version
+from optimize_child.local_socket import listen
 
 IDLE_SECONDS = 900.0
 LARGEST_REQUEST = 1 << 20
@@ -49,21 +50,6 @@ def import_libraries() -> None:
 
     gc.collect()
     gc.freeze()
-
-
-def listen(socket_path: Path) -> socket.socket:
-    """A socket that only this user may open, bound through its folder: a socket's own path has a short limit."""
-    socket_path.unlink(missing_ok=True)
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    folder = os.open(socket_path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    mask = os.umask(0o177)
-    try:
-        server.bind(f"/proc/self/fd/{folder}/{socket_path.name}")
-    finally:
-        os.umask(mask)
-        os.close(folder)
-    server.listen(8)
-    return server
 
 
 def serve(server: socket.socket, version: str, idle_seconds: float) -> None:
