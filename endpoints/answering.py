@@ -69,7 +69,7 @@ class AnsweringWork:
     def on_exit(self, row: Any, attempt: Attempt, ending: Ending) -> None:
         if row.phase not in self.table.active:
             return
-        self._count_device_seconds(row, attempt)
+        self.count_device_seconds(row, attempt)
         if ending.outcome == "finished":
             self.complete(row)
         elif row.cancel_requested_at is not None:
@@ -77,9 +77,9 @@ class AnsweringWork:
         elif ending.outcome == "failed":
             move(row, phases.FAILED, phases=self.table, actor=SYSTEM, reason=row.failure_reason)
         else:
-            self._queue_again(row, ending)
+            self.queue_again(row, ending)
 
-    def _queue_again(self, row: Any, ending: Ending) -> None:
+    def queue_again(self, row: Any, ending: Ending) -> None:
         """A worker that stopped says nothing against the work; a job that keeps dying does."""
         lost = Attempt.objects.filter(holder_kind=self.kind, holder_id=row.pk, outcome="lost").count()
         if ending.outcome == "lost" and lost >= setting("trainer.jobs.max-attempts"):
@@ -92,7 +92,8 @@ class AnsweringWork:
         move(row, phases.FAILED, phases=self.table, actor=SYSTEM, reason=reason, failure_code=code,
              failure_reason=reason, failure_hint=hint)
 
-    def _count_device_seconds(self, row: Any, attempt: Attempt) -> None:
+    def count_device_seconds(self, row: Any, attempt: Attempt) -> None:
+        """Add what an attempt that ended held its device for."""
         spent = ((attempt.ended_at or timezone.now()) - attempt.started_at).total_seconds()
         self.rows._default_manager.filter(pk=row.pk).update(device_seconds=F("device_seconds") + max(0.0, spent))
 
@@ -108,9 +109,13 @@ class AnsweringWork:
 
 def adapter_folder(version: Version, attempt: Attempt) -> str | None:
     """A folder of the attempt in which the adapter's blobs stand under their names; None for a base model."""
+    return adapter_in(attempt_folder(attempt.pk) / "adapter", version)
+
+
+def adapter_in(folder: Path, version: Version) -> str | None:
+    """The folder, with the adapter's blobs under their names; None for a base model, which has none."""
     if serving_of(version).is_base:
         return None
-    folder = attempt_folder(attempt.pk) / "adapter"
     folder.mkdir(parents=True, exist_ok=True)
     for entry in version.objects_listing:
         _link(blob_path(entry["sha256"]), folder / Path(entry["path"]).name)
@@ -124,14 +129,32 @@ def _link(blob: Path, name: Path) -> None:
     name.symlink_to(blob)
 
 
+def judge_plan(state: BaseModelState, *, adapter: str | None, socket: str = "",
+               asked: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """A model that judges at a socket, or once what is `asked`. Raises FileNotFoundError where the base model is gone.
+    """
+    tokens = int(setting("trainer.judges.max-new-tokens"))
+    return {"entry": "judge", "base_model": _base_part(state), "adapter": adapter, "socket": socket, "asked": asked,
+            "max_new_tokens": tokens, "max_prompt_tokens": _longest(state, tokens)}
+
+
 def answering_plan(state: BaseModelState, settings: dict[str, Any], *, systems: list[dict[str, Any]],
                    files: list[str] | None = None, inline: list[dict[str, Any]] | None = None,
                    skip: list[int] | None = None) -> dict[str, Any]:
     """What the job is to answer, with which systems. Raises FileNotFoundError where the base model is gone."""
+    tokens = settings["maxNewTokens"]
+    return {"entry": "evaluate", "systems": systems, "rows": {"files": files or [], "inline": inline or []},
+            "base_model": _base_part(state), "max_new_tokens": tokens, "max_prompt_tokens": _longest(state, tokens),
+            "skip_positions": skip or []}
+
+
+def _base_part(state: BaseModelState) -> dict[str, Any]:
     if state.folder is None or not state.is_ready:
         raise FileNotFoundError(f"{state.repository} is not prepared any more; select it again")
-    longest = None if state.context_length is None else max(1, state.context_length - settings["maxNewTokens"])
-    return {"entry": "evaluate", "systems": systems, "rows": {"files": files or [], "inline": inline or []},
-            "base_model": {"folder": str(state.folder), "revision": state.revision, "repository": state.repository,
-                           "chat_template_sha256": state.chat_template_sha256 or None},
-            "max_new_tokens": settings["maxNewTokens"], "max_prompt_tokens": longest, "skip_positions": skip or []}
+    return {"folder": str(state.folder), "revision": state.revision, "repository": state.repository,
+            "chat_template_sha256": state.chat_template_sha256 or None}
+
+
+def _longest(state: BaseModelState, answer: int) -> int | None:
+    """The tokens a prompt may have that leaves room for the answer."""
+    return None if state.context_length is None else max(1, state.context_length - answer)

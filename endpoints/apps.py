@@ -8,11 +8,16 @@ class EndpointsConfig(AppConfig):
     verbose_name = "Endpoints"
 
     def ready(self) -> None:
-        """Show the claims of trials in `capacity`, and open ones to who archives a workload."""
-        from endpoints.claims import list_claims
+        """Show the claims of trials and judges in `capacity`, and open trials to who archives a workload; keep
+        judges for the apps below, and offer `model:` graders.
+        """
+        from endpoints.claims import list_claims, list_judge_claims
         from endpoints.in_progress import trials_in_progress
-        from optimize_site.kernel import box
+        from endpoints.operations.judges import JudgeKeeper, canonical
+        from optimize_site.kernel import box, graders, judges
         from optimize_site.kernel.in_progress import LISTERS
 
-        box.CLAIM_LISTERS.append(list_claims)
+        judges.provide(JudgeKeeper())
+        graders.provide_target("model", canonical)
+        box.CLAIM_LISTERS.extend([list_claims, list_judge_claims])
         LISTERS.append(trials_in_progress)

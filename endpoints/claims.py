@@ -1,9 +1,9 @@
-"""Trials among the claims that `capacity` shows, and the form of such a claim."""
+"""Trials and judges among the claims that `capacity` shows, and the form of such a claim."""
 
 from typing import Any
 
 from endpoints import phases
-from endpoints.models import Trial
+from endpoints.models import Judge, Trial
 from optimize_site.kernel.models import Lease
 from registry.model_queries import workload_of
 from registry.models import Workload
@@ -16,6 +16,15 @@ def list_claims(workload: str) -> list[dict[str, Any]]:
     """Every trial that holds or waits for a device; of one workload, by name or ID, or of all."""
     rows = Trial.objects.filter(phase__in=CLAIMING).select_related("model__artifact").order_by("queued_at")
     return of_workload(workload, [claim_of("trial", row, workload_of(row.model), row.model.reference) for row in rows])
+
+
+def list_judge_claims(workload: str) -> list[dict[str, Any]]:
+    """Every judge that holds or waits for a device, with whom it is held for: it belongs to no workload of its own."""
+    rows = Judge.objects.filter(ended_at=None).exclude(phase=phases.AWAITING_BASE_MODEL)
+    claims = [claim_of("judge", row, None, row.model.reference) | {"heldFor": {"kind": row.holder_kind.upper(),
+                                                                               "workId": row.holder_id}}
+              for row in rows.select_related("model__artifact").order_by("queued_at")]
+    return [] if workload else claims
 
 
 def of_workload(workload: str, claims: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -11,5 +11,17 @@ class TemplateMismatch(Refused):
     code = "template_mismatch"
 
 
+class InstructionsRequired(Refused):
+    code = "grader_instructions_required"
+
+
+class InstructionsTooLong(InvalidInput):
+    code = "grader_instructions_too_long"
+
+
+class NoRoomForJudges(Refused):
+    code = "no_room_for_judge"
+
+
 class MalformedMessages(InvalidInput):
     code = "malformed_messages"

@@ -22,6 +22,16 @@ def asking_table(kind: str) -> PhaseTable:
 
 
 TRIAL = asking_table("trial")
+READY, RELEASED = "READY", "RELEASED"
+JUDGE = table("judge", {
+    AWAITING_BASE_MODEL: (AWAITING_CAPACITY, RELEASED, FAILED),
+    AWAITING_CAPACITY: (STARTING_JOB, AWAITING_BASE_MODEL, RELEASED, FAILED),
+    STARTING_JOB: (READY, AWAITING_CAPACITY, RELEASED, FAILED),
+    READY: (AWAITING_CAPACITY, RELEASED, FAILED),
+    RELEASED: (),
+    FAILED: (),
+}, active=(STARTING_JOB, READY))
+"""A judge is released when its holder wants it no more, and waits again where its job was lost."""
 QUEUED = (AWAITING_BASE_MODEL, AWAITING_CAPACITY)
 OPEN = TRIAL.open
 """Phases of unfinished work."""

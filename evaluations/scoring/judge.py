@@ -1,0 +1,159 @@
+"""A model as a term: asks the judge that the box holds for this work, over its Unix socket.
+
+The lines that pass are those of the job's entry `judge`: a request with all questions, an answer for each as soon as
+there is one.
+"""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evaluations.graders import Verdict
+from evaluations.graders.verdict import unscored
+from evaluations.scoring.judge_words import judge_messages, read_judgement
+from evaluations.scoring.spec import Limits
+from evaluations.scoring.terms import Item, NotReady
+
+PATIENCE_SECONDS = 30.0
+"""How long a judge that does not answer is waited for: one that was lost is started again in less."""
+LOOK_SECONDS = 0.1
+TIMEOUT, CONNECTION, ERROR = "timeout", "connection", "error"
+SAID = {TIMEOUT: "The judge gave no answer within {seconds:g} seconds.", CONNECTION: "The judge does not answer."}
+
+
+class JudgeScorer:
+    """Asks one judge. `tokens` counts what it read and wrote since this was made."""
+
+    def __init__(self, path: Path, instructions: str, *, seconds: float, patience: float = PATIENCE_SECONDS):
+        """`seconds` is the longest that nothing may come back. Raises OSError where the judge cannot be reached."""
+        self.tokens = 0
+        self._path, self._instructions, self._seconds = path, instructions, seconds
+        self._whole_patience = self._patience = patience
+        self._number = 0
+        self._line: _Line | None = _connect(path, patience)
+
+    def score(self, items: Sequence[Item]) -> Sequence[Verdict]:
+        """The judge's verdict on each item. What was answered before a judge was lost stays, and the rest is asked
+        once more where it comes back in time."""
+        left = {index: {"messages": judge_messages(self._instructions, item.prompt, item.completion, item.calls)}
+                for index, item in enumerate(items)}
+        found: dict[int, Verdict] = {}
+        cause = self._ask(left, found) if left else ""
+        if cause == CONNECTION:
+            cause = self._ask({index: question for index, question in left.items() if index not in found}, found)
+        missing = unscored(cause or ERROR, SAID.get(cause, "The judge left this out.").format(seconds=self._seconds))
+        return [found.get(index, missing) for index in range(len(items))]
+
+    def _ask(self, questions: Mapping[int, Mapping[str, Any]], found: dict[int, Verdict]) -> str:
+        """Ask, and put what comes back into `found`; the cause why something is missing, empty where nothing is."""
+        places = list(questions)
+        try:
+            line = self._line = self._line or _connect(self._path, self._patience)
+            self._number += 1
+            line.say({"id": self._number, "items": list(questions.values())})
+            for reply in line.replies(self._seconds):
+                if reply.get("done"):
+                    self._patience = self._whole_patience
+                    return ""
+                found[places[reply["index"]]] = self._verdict(reply)
+        except TimeoutError:
+            self._hang_up()
+            return TIMEOUT
+        except (OSError, EOFError):
+            # A judge that stayed away is tried once a request from now on, without waiting for it again.
+            self._patience = 0.0 if self._line is None else self._patience
+            self._hang_up()
+            return CONNECTION
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            self._hang_up()
+        return ERROR
+
+    def _verdict(self, reply: Mapping[str, Any]) -> Verdict:
+        if "cause" in reply:
+            return unscored(str(reply["cause"]), str(reply["detail"]))
+        self.tokens += int(reply["promptTokens"]) + int(reply["completionTokens"])
+        return read_judgement(reply["answer"], is_cut=reply["finish"] == "length")
+
+    def _hang_up(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    def close(self) -> None:
+        self._hang_up()
+
+
+class _Line:
+    """A connection on which whole lines pass."""
+
+    def __init__(self, connection: socket.socket):
+        self._connection, self._read = connection, bytearray()
+
+    def say(self, body: Mapping[str, Any]) -> None:
+        self._connection.settimeout(PATIENCE_SECONDS)
+        try:
+            self._connection.sendall(json.dumps(body).encode() + b"\n")
+        except TimeoutError as error:
+            raise ConnectionError("the judge does not take what it is asked") from error
+
+    def replies(self, seconds: float) -> Iterator[dict[str, Any]]:
+        """What comes back. Raises TimeoutError where nothing does for so long, EOFError where the judge is gone."""
+        while True:
+            deadline = time.monotonic() + seconds
+            while b"\n" not in self._read:
+                self._connection.settimeout(max(0.001, deadline - time.monotonic()))
+                chunk = self._connection.recv(1 << 20)
+                if not chunk:
+                    raise EOFError
+                self._read += chunk
+            line, _, rest = self._read.partition(b"\n")
+            self._read = bytearray(rest)
+            yield json.loads(line)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _connect(path: Path, patience: float) -> _Line:
+    """A line to the judge, tried for so long. Raises OSError."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return _Line(_open(path))
+        except OSError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(LOOK_SECONDS)
+
+
+def _open(path: Path) -> socket.socket:
+    """Connected through the folder that holds the socket: a socket's own path has a short limit."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(f"/proc/self/fd/{folder}/{path.name}")
+    except OSError:
+        connection.close()
+        raise
+    finally:
+        os.close(folder)
+    return connection
+
+
+def make_judge(body: Any, limits: Limits, scratch: Path | None) -> JudgeScorer:
+    """The scorer of a judge: `{socket, instructions, source}`, and the `seconds` it may be silent where they are not
+    those of every term. Raises NotReady."""
+    stated = body if isinstance(body, Mapping) else {}
+    path, instructions = Path(str(stated.get("socket") or "")), stated.get("instructions")
+    if not path.is_absolute() or not isinstance(instructions, str) or not instructions:
+        raise NotReady("bad_spec", "A judge needs the whole path of its socket, and instructions.")
+    seconds = float(stated.get("seconds") or limits.seconds)
+    try:
+        return JudgeScorer(path, instructions, seconds=seconds, patience=PATIENCE_SECONDS)
+    except OSError as error:
+        raise NotReady("judge_not_answering", f"The judge at {path} does not answer: {error.strerror or error}.",
+                       "It is started again by itself; try once more in a moment.") from error
