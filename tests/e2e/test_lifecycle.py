@@ -6,29 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Box, wait_until
-from tests.e2e.http import Http
-from tests.e2e.tiny_box import TINY, add_tiny_model, ask, descriptor, make_material, prepare
+from tests.e2e import running
+from tests.e2e.conftest import wait_until
+from tests.e2e.running import OVER, adapter_hash, finish, losses, verify
+from tests.e2e.tiny_box import TINY, descriptor
 
 STEPS, BRANCHED = 120, 6
-OVER = {"COMPLETED", "FAILED", "CANCELLED"}
 
 
 @pytest.fixture(scope="module")
 def box(scratch_home: Path, tmp_path_factory):
-    material = tmp_path_factory.mktemp("material")
-    make_material(material)
-    it = Box(scratch_home)
-    add_tiny_model(it, material)
-    it.up()
-    prepare(it, material)
+    it = running.ready_box(scratch_home, tmp_path_factory.mktemp("material"))
     yield it
     it.down()
 
 
 @pytest.fixture(scope="module")
 def http(box):
-    return Http(box, ask(box, "tokens", "create", "lifecycle")["token"])
+    return running.http_of(box, "lifecycle")
 
 
 @pytest.fixture(scope="module")
@@ -38,29 +33,7 @@ def undisturbed(http):
 
 
 def start(http, **changes):
-    return http.post("/v1/training/runs", descriptor(max_steps=STEPS, save_every=20, **changes))["runId"]
-
-
-def finish(http, run_id):
-    run = http.follow(f"/v1/training/runs/{run_id}", "phase", OVER)
-    assert run["phase"] == "COMPLETED", f"{run['failureReason']}\n{http.box.logs()}"
-    return run
-
-
-def adapter_hash(http, run):
-    files = http.get(f"/v1/registry/models/{run['modelId']}")["files"]
-    return next(entry["sha256"] for entry in files if entry["path"].endswith("adapter_model.safetensors"))
-
-
-def losses(http, run):
-    rows = http.get(f"/v1/training/runs/{run['runId']}/metrics")["metrics"]
-    return {row["step"]: row["loss"] for row in rows}
-
-
-def verify(http, run):
-    found = http.get(f"/v1/training/runs/{run['runId']}/verify")
-    assert found["verified"], found["checks"]
-    return {check["name"]: check["count"] for check in found["checks"]}
+    return running.start(http, steps=STEPS, **changes)
 
 
 def first_save(http, run):

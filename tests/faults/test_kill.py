@@ -7,31 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Box, scratch_home, wait_until  # noqa: F401 - the fixture is used by name
-from tests.e2e.http import Http
-from tests.e2e.tiny_box import add_tiny_model, ask, descriptor, make_material, prepare
+from tests.e2e import running
+from tests.e2e.conftest import scratch_home, wait_until  # noqa: F401 - the fixture is used by name
+from tests.e2e.running import adapter_hash, finish, train_past
 
 STEPS = 240
 LONG = 600
-SERVICES = ["postgres", "valkey", "web", "control", "device/cpu/0"]
+SERVICES = ["postgres", "valkey", "web", "control", "device/cpu"]
 
 
 @pytest.fixture(scope="module")
 def box(scratch_home: Path, tmp_path_factory):  # noqa: F811
-    material = tmp_path_factory.mktemp("material")
-    make_material(material)
-    it = Box(scratch_home)
-    add_tiny_model(it, material)
-    it.up()
-    prepare(it, material)
+    it = running.ready_box(scratch_home, tmp_path_factory.mktemp("material"))
     yield it
     it.down()
 
 
 @pytest.fixture(scope="module")
 def http(box):
-    """The box asked without a process for every question, so that the questions leave its cores to the training."""
-    return Http(box, ask(box, "tokens", "create", "faults")["token"])
+    return running.http_of(box, "faults")
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +35,7 @@ def undisturbed(http):
 
 
 def start(http, steps=STEPS):
-    return http.post("/v1/training/runs", descriptor(max_steps=steps, save_every=20))["runId"]
-
-
-def finish(http, run_id):
-    run = http.follow(f"/v1/training/runs/{run_id}", "phase", {"COMPLETED", "FAILED", "CANCELLED"})
-    assert run["phase"] == "COMPLETED", f"{run['failureReason']}\n{http.box.logs()}"
-    return run
-
-
-def train_past(http, run_id, step):
-    wait_until(lambda: http.get(f"/v1/training/runs/{run_id}")["observedStep"] >= step, 120, f"step {step}")
-
-
-def adapter_hash(http, run):
-    """SHA-256 of the adapter that a run registered."""
-    files = http.get(f"/v1/registry/models/{run['modelId']}")["files"]
-    return next(entry["sha256"] for entry in files if entry["path"].endswith("adapter_model.safetensors"))
+    return running.start(http, steps=steps)
 
 
 def job_pid(box, run_id):
@@ -121,7 +99,7 @@ def test_killing_every_device_worker_leaves_the_job_to_the_next_ones(box, http):
     run_id = start(http, steps=LONG)
     train_past(http, run_id, 30)
     job = job_pid(box, run_id)
-    kill_services(box, "device/cpu/0", "device/cpu/1")
+    kill_services(box, "device/cpu")
     seen = http.get(f"/v1/training/runs/{run_id}")["observedStep"]
     train_past(http, run_id, seen + 30)
     assert http.get(f"/v1/training/runs/{run_id}")["phase"] == "TRAINING", "the run ended before its workers were back"

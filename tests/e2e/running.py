@@ -1,0 +1,69 @@
+"""Runs on a real box, as the tests of its whole life and of faults follow them: started, ended, and held to bytes."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.conftest import Box, wait_until
+from tests.e2e.http import Http
+from tests.e2e.tiny_box import add_tiny_model, ask, descriptor, make_material, prepare
+
+OVER = {"COMPLETED", "FAILED", "CANCELLED"}
+
+
+def ready_box(home: Path, material: Path) -> Box:
+    """A box that is up and has the tiny model and its rows; whoever takes it puts it down."""
+    make_material(material)
+    box = Box(home)
+    add_tiny_model(box, material)
+    box.up()
+    prepare(box, material)
+    return box
+
+
+def http_of(box: Box, name: str) -> Http:
+    """The box asked without a process for every question, so that the questions leave its cores to the training."""
+    return Http(box, ask(box, "tokens", "create", name)["token"])
+
+
+def start(http: Http, *, steps: int, save_every: int = 20, **changes: Any) -> str:
+    """The ID of a new run over the tiny model."""
+    body = descriptor(max_steps=steps, save_every=save_every, **changes)
+    run_id: str = http.post("/v1/training/runs", body)["runId"]
+    return run_id
+
+
+def run_of(http: Http, run_id: str) -> Any:
+    """The run as the box shows it."""
+    return http.get(f"/v1/training/runs/{run_id}")
+
+
+def train_past(http: Http, run_id: str, step: int) -> None:
+    """Wait until the box has seen an update of the run."""
+    wait_until(lambda: run_of(http, run_id)["observedStep"] >= step, 120, f"step {step}")
+
+
+def finish(http: Http, run_id: str) -> Any:
+    """The run once it is over; it must have completed."""
+    run = http.follow(f"/v1/training/runs/{run_id}", "phase", OVER)
+    assert run["phase"] == "COMPLETED", f"{run['failureReason']}\n{http.box.logs()}"
+    return run
+
+
+def adapter_hash(http: Http, run: Any) -> str:
+    """SHA-256 of the adapter that a run registered."""
+    files = http.get(f"/v1/registry/models/{run['modelId']}")["files"]
+    return str(next(entry["sha256"] for entry in files if entry["path"].endswith("adapter_model.safetensors")))
+
+
+def losses(http: Http, run: Any) -> dict[int, float]:
+    """The loss of each update."""
+    rows = http.get(f"/v1/training/runs/{run['runId']}/metrics")["metrics"]
+    return {row["step"]: row["loss"] for row in rows}
+
+
+def verify(http: Http, run: Any, **options: Any) -> dict[str, int]:
+    """How many of each were looked at by verifying the run, which must find nothing wrong."""
+    query = "".join(f"?{name}={value}" for name, value in options.items())
+    found = http.get(f"/v1/training/runs/{run['runId']}/verify{query}")
+    assert found["verified"], found["checks"]
+    return {check["name"]: check["count"] for check in found["checks"]}
