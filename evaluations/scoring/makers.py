@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evaluations.scoring.http import SCHEME, make_http
+from evaluations.scoring.judge import make_judge
 from evaluations.scoring.rules import make_rule
 from evaluations.scoring.spec import Limits, Spec, TermSpec
 from evaluations.scoring.terms import NotReady, Scorer, Term
@@ -17,12 +19,12 @@ Maker = Callable[[Any, Limits, Path | None], Scorer]
 
 def _make_grader(text: Any, limits: Limits, scratch: Path | None) -> Scorer:
     """A rule, or a service."""
-    if str(text).startswith("http:"):
-        raise NotReady("grader_not_available", f"The grader {text!r} cannot be asked yet.")
+    if str(text).startswith(SCHEME):
+        return make_http(str(text), limits, scratch)
     return make_rule(text, limits, scratch)
 
 
-MAKERS: Mapping[str, Maker] = {"grader": _make_grader}
+MAKERS: Mapping[str, Maker] = {"grader": _make_grader, "judge": make_judge}
 """By the key that a term holds: grader, bundle, judge."""
 
 
@@ -47,7 +49,7 @@ def _make(term: TermSpec, spec: Spec) -> Term:
 
 
 def _waits(term: TermSpec) -> bool:
-    return term.means != "grader" or str(term.body).startswith("http:")
+    return term.means != "grader" or str(term.body).startswith(SCHEME)
 
 
 def close_terms(terms: list[Term]) -> None:

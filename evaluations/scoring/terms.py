@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from evaluations.graders import Verdict
 from evaluations.graders.verdict import unscored
 
-MAX_EXPLANATION = 2000
+MAX_EXPLANATION, MAX_NAME, MAX_FIELDS = 2000, 200, 200
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,14 @@ def _tokens(scorer: Scorer) -> int:
 
 
 def _sound(verdict: Verdict) -> Verdict:
-    """A verdict whose score is a number and whose explanation has an end."""
+    """A verdict whose score is a number, and whose texts are texts that have an end."""
     if verdict.score is not None and not math.isfinite(verdict.score):
         return unscored("invalid_result", f"The score is {verdict.score}.")
-    if len(verdict.explanation) <= MAX_EXPLANATION:
-        return verdict
-    return Verdict(verdict.score, verdict.is_exact, verdict.fields, verdict.explanation[:MAX_EXPLANATION - 1] + "…",
-                   verdict.cause)
+    fields = {_plain(str(name), MAX_NAME): bool(value) for name, value in list(verdict.fields.items())[:MAX_FIELDS]}
+    return Verdict(verdict.score, verdict.is_exact, fields, _plain(verdict.explanation, MAX_EXPLANATION), verdict.cause)
+
+
+def _plain(text: str, longest: int) -> str:
+    """The text without what no database and no page takes: half characters and NUL."""
+    clean = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    return clean if len(clean) <= longest else clean[:longest - 1] + "…"

@@ -1,0 +1,210 @@
+"""The `http:` grader against services that answer well, badly, slowly, endlessly, or from where they should not be."""
+
+import gzip
+import json
+import math
+import socket
+
+import pytest
+
+from evaluations.scoring.addresses import BadService, addresses_of, find_allowed, read_allowed, read_service
+from evaluations.scoring.http import MAX_REPLY, make_http, read_answer
+from evaluations.scoring.spec import Limits
+from evaluations.scoring.terms import Item, NotReady
+from tests.grader_service import CERTIFICATE, raw, reply, serving
+
+ITEM = Item(0, [{"role": "user", "content": "2 + 2?"}], "It is 4.", "4")
+
+
+def ask(say, *, items=(ITEM,), seconds=5.0, tls=False, resolve=None, ca_file=str(CERTIFICATE), name="grader.test"):
+    """The verdicts of a service that says so, which the operator allows by name at the loopback address."""
+    with serving(say, tls=tls) as service:
+        limits = Limits(seconds=seconds, allowed_hosts=[f"{name}:{service.port}=127.0.0.1"], ca_file=ca_file)
+        scorer = make_http(f"http:http{'s' if tls else ''}://{name}:{service.port}/score", limits, None,
+                           resolve=resolve or (lambda host, port: ["127.0.0.1"]))
+        try:
+            return scorer.score(items), service
+        finally:
+            scorer.close()
+
+
+def cause_of(say, **options):
+    (verdict,), _ = ask(say, **options)
+    assert verdict.score is None, verdict
+    assert verdict.explanation
+    return verdict.cause
+
+
+def test_an_answer_is_posted_with_its_prompt_and_what_was_expected_and_the_score_comes_back():
+    (verdict,), service = ask(reply({"score": 0.25, "explanation": "Wordy."}))
+    assert (verdict.score, verdict.is_exact, verdict.explanation, verdict.cause) == (0.25, False, "Wordy.", "")
+    assert service.envelopes == [{"input": [{"role": "user", "content": "2 + 2?"}], "output": "It is 4.",
+                                  "outputCalls": None, "expected": "4"}]
+    assert service.heads[0].startswith("POST /score HTTP/1.1\r\n") and "Accept-Encoding: identity" in service.heads[0]
+
+
+@pytest.mark.parametrize(("body", "score"), [
+    ({"score": 1}, 1.0), ({"score": 0}, 0.0), ({"score": 0.5, "ok": True}, 0.5), ({"ok": True}, 1.0),
+    ({"ok": False}, 0.0), ({"passed": True, "explanation": 7}, 1.0), ({"passed": False, "score": None}, 0.0)])
+def test_a_score_or_ok_or_passed_is_a_verdict(body, score):
+    verdict = read_answer(json.dumps(body).encode())
+    assert (verdict.score, verdict.is_exact, verdict.explanation) == (score, score == 1.0, "")
+
+
+@pytest.mark.parametrize(("body", "cause"), [
+    (b"", "no_verdict"), (b"fine", "no_verdict"), (b"[1]", "no_verdict"), (b'{"score"', "no_verdict"),
+    (b"\xff\xfe", "no_verdict"), (b"{}", "no_verdict"), (b'{"score": null}', "no_verdict"),
+    (b"[" * 60_000, "no_verdict"), (b'{"a":' * 60 + b"1" + b"}" * 60, "no_verdict"),
+    (b'{"score": ' + b"9" * 5000 + b"}", "no_verdict"), (b'{"score": 1.5}', "invalid_result"),
+    (b'{"score": -0.1}', "invalid_result"), (b'{"score": NaN}', "invalid_result"),
+    (b'{"score": Infinity}', "invalid_result"), (b'{"score": 1e999}', "invalid_result"),
+    (b'{"score": true}', "invalid_result"), (b'{"score": "1"}', "invalid_result"), (b'{"ok": 1}', "invalid_result"),
+    (b'{"ok": true, "passed": false}', "invalid_result")])
+def test_what_is_no_verdict_scores_nothing_and_is_counted_by_its_cause(body, cause):
+    assert cause_of(reply(body)) == cause
+
+
+@pytest.mark.parametrize(("say", "cause"), [
+    (reply(b"", "Location: http://127.0.0.1/", status="302 Found"), "redirect"),
+    (reply(b"", "Location: /score", status="308 Permanent Redirect"), "redirect"),
+    (reply({"score": 1}, status="500 Internal Server Error"), "no_verdict"),
+    (reply(gzip.compress(b" " * 1000), "Content-Encoding: gzip"), "no_verdict"),
+    (reply(b'{"score": 1}' + b" " * MAX_REPLY), "too_large"),
+    (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n" + b" " * (MAX_REPLY + 1)), "too_large"),
+    (raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"ffff\r\n" + b" " * 65535 + b"\r\n2\r\n  \r\n"),
+     "too_large"),
+    (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{}"), "no_verdict"),
+    (raw(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000 + b"\r\n\r\n{}"), "no_verdict"),
+    (raw(b"SSH-2.0-hello\r\n"), "no_verdict"), (raw(b""), "connection")])
+def test_a_service_that_redirects_packs_floods_or_breaks_off_costs_the_row_its_score_only(say, cause):
+    assert cause_of(say) == cause
+
+
+def _drip(head):
+    """Says its head and then a byte whenever the last has gone, until nobody listens."""
+    def say(envelope, connection):
+        connection.sendall(head)
+        connection.settimeout(0.01)
+        while True:
+            connection.sendall(b" ")
+            try:
+                if not connection.recv(1):
+                    return
+            except TimeoutError:
+                continue
+    return say
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
+def test_a_service_that_drips_is_left_at_the_limit_of_the_whole_request(head):
+    assert cause_of(_drip(head), seconds=0.15) == "timeout"
+
+
+def test_a_service_that_is_not_there_is_counted_as_not_connected():
+    with serving(raw(b"")) as service:
+        port = service.port
+    scorer = make_http(f"http:http://127.0.0.1:{port}/", Limits(5.0, allowed_hosts=[f"127.0.0.1:{port}"]), None)
+    (verdict,) = scorer.score([ITEM])
+    assert (verdict.score, verdict.cause) == (None, "connection")
+
+
+def test_each_row_has_its_own_verdict_in_the_rows_order():
+    def say(envelope, connection):
+        number = int(envelope["output"])
+        (reply({"score": number / 100}) if number % 3 else raw(b""))(envelope, connection)
+
+    verdicts, _ = ask(say, items=[Item(n, [], str(n)) for n in range(20)])
+    assert [verdict.score for verdict in verdicts] == [n / 100 if n % 3 else None for n in range(20)]
+
+
+def test_the_certificate_is_checked_against_who_vouches_for_it_and_the_name():
+    (verdict,), _ = ask(reply({"ok": True}), tls=True)
+    assert verdict.score == 1.0
+    assert cause_of(reply({"ok": True}), tls=True, ca_file="") == "tls"
+    assert cause_of(reply({"ok": True}), tls=True, name="other.test") == "tls"
+
+
+def test_a_name_is_looked_up_once_and_the_connection_goes_to_that_address():
+    answers = [["127.0.0.1"], ["10.0.0.1"], ["10.0.0.1"]]
+    verdicts, _ = ask(reply({"ok": True}), items=[ITEM, ITEM, ITEM], resolve=lambda host, port: answers.pop(0))
+    assert [verdict.score for verdict in verdicts] == [1.0, 1.0, 1.0]
+    assert len(answers) == 2
+
+
+SERVICE = read_service("https://grader.example/score")
+
+
+@pytest.mark.parametrize("address", [
+    "127.0.0.1", "10.1.2.3", "192.168.0.9", "172.16.0.1", "100.64.0.1", "::1", "fc00::1", "::ffff:10.0.0.1", "0.0.0.0",
+    "169.254.169.254", "::ffff:169.254.169.254", "fe80::1%lo", "224.0.0.1", "255.255.255.255", "64:ff9b::a00:1",
+    "2002:a00:1::", "::", "0.1.2.3"])
+@pytest.mark.parametrize("before", [[], ["93.184.216.34"]], ids=["alone", "after a public one"])
+def test_a_name_that_leads_into_a_private_network_is_refused(address, before):
+    with pytest.raises(NotReady) as refused:
+        addresses_of(SERVICE, read_allowed("grader.example"), resolve=lambda host, port: [*before, address])
+    assert refused.value.code == "refused_host" and address in refused.value.reason
+
+
+def test_the_operator_may_say_into_which_network_a_name_leads_but_not_to_nobodys_address():
+    allowed = read_allowed("grader.example=10.0.0.0/8")
+    assert addresses_of(SERVICE, allowed, resolve=lambda *_: ["10.1.1.1"]) == ["10.1.1.1"]
+    for address in ("10.1.1.1", "169.254.169.254"):
+        entry = read_allowed(f"grader.example={'169.254.0.0/16' if address[0:3] == '169' else '192.168.0.0/16'}")
+        with pytest.raises(NotReady, match=address):
+            addresses_of(SERVICE, entry, resolve=lambda *_, found=address: [found])
+
+
+def test_a_name_without_an_address_is_told_before_anything_is_asked():
+    def resolve(host, port):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    with pytest.raises(NotReady) as refused:
+        addresses_of(SERVICE, read_allowed("grader.example"), resolve=resolve)
+    assert (refused.value.code, "grader.example" in refused.value.reason) == ("connection", True)
+
+
+@pytest.mark.parametrize("url", [
+    "", "ftp://grader.example/", "file:///etc/passwd", "gopher://grader.example/", "//grader.example/",
+    "grader.example/score", "http://", "http:///score", "http://user:pass@grader.example/", "http://grader.example:0/",
+    "http://grader.example:99999/", "http://grader.example/#part", "http://2130706433/", "http://0177.0.0.1/",
+    "http://0x7f000001/", "http://127.1/", "http://127.0.0.1.5/", "http://a_b..c/", "http://[::1/", "http://[v1.x]/",
+    "http://grader.example/a b", "http://grader.example/\r\nX: y", "http://grädér.example/", "http://grader.example/\0",
+    "http://-a.example/", f"http://grader.example/{'a' * 2000}"])
+def test_a_url_that_means_no_one_place_is_refused(url):
+    with pytest.raises(BadService) as refused:
+        read_service(url)
+    assert refused.value.detail and refused.value.hint
+
+
+def test_a_service_has_one_text_however_it_is_written():
+    assert read_service("HTTP://Grader.Example.:80").url == "http://grader.example/"
+    assert read_service("https://grader.example:443/a?b=c").url == "https://grader.example/a?b=c"
+    assert read_service("https://[0:0::1]:8443/").url == "https://[::1]:8443/"
+
+
+@pytest.mark.parametrize(("url", "hosts", "is_allowed"), [
+    ("https://grader.example/", ["grader.example"], True), ("http://grader.example/", ["grader.example"], True),
+    ("https://grader.example:8443/", ["grader.example"], False),
+    ("https://grader.example:8443/", ["a.example", "grader.example:8443"], True),
+    ("https://grader.example.evil.example/", ["grader.example"], False),
+    ("https://grader.example./", ["grader.example"], True),
+    ("http://localhost./", ["grader.example"], False), ("http://127.0.0.1:9/", ["127.0.0.1:9"], True),
+    ("http://[::1]:9/", ["[::1]:9"], True), ("https://grader.example/", [], False)])
+def test_only_hosts_that_the_operator_lists_are_asked(url, hosts, is_allowed):
+    if is_allowed:
+        assert find_allowed(read_service(url), hosts)
+        return
+    with pytest.raises(BadService) as refused:
+        find_allowed(read_service(url), hosts)
+    assert read_service(url).authority in refused.value.detail and "http-hosts" in refused.value.hint
+
+
+@pytest.mark.parametrize("entry", ["", "grader.example/path", "*", "http://grader.example", "grader.example=here",
+                                   "a@b", "grader.example:x", "0x7f.1"])
+def test_an_entry_of_the_list_that_says_nothing_is_refused_and_not_skipped(entry):
+    with pytest.raises(BadService):
+        find_allowed(SERVICE, [entry, "grader.example"])
+
+
+def test_a_number_from_a_service_is_never_more_than_one():
+    assert math.isclose(read_answer(b'{"score": 0.9999999}').score, 0.9999999)
