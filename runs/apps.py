@@ -11,11 +11,14 @@ class RunsConfig(AppConfig):
         from optimize_site.kernel import box
         from optimize_site.kernel.garbage import BOOKKEEPING, COLLECTORS
         from optimize_site.kernel.in_progress import LISTERS
+        from optimize_site.kernel.judges import HOLDERS
         from runs.garbage import uncommitted_saves
         from runs.in_progress import candidates_in_progress, runs_in_progress
-        from runs.queries import claims_of_runs
+        from runs.operations.judging import wants_judges
+        from runs.queries import KIND, claims_of_runs
 
         box.CLAIM_LISTERS.append(claims_of_runs)
+        HOLDERS[KIND] = wants_judges
         LISTERS.extend([runs_in_progress, candidates_in_progress])
         COLLECTORS.append(uncommitted_saves)
         BOOKKEEPING.add("runs.Metric")

@@ -11,6 +11,7 @@ from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import Unavailable
+from optimize_site.kernel.judges import keeper
 from optimize_site.kernel.losses import LOST as LOST_CODE
 from optimize_site.kernel.losses import STALLED, stall_words
 from optimize_site.kernel.models import Attempt, Device
@@ -43,8 +44,9 @@ class RunWork:
 
     def waiting(self, device: Device) -> QuerySet[Run]:
         measuring = Q(length_check__contains={"status": WAITING})
-        return Run.objects.filter(~measuring, phase="AWAITING_CAPACITY", cancel_requested_at=None,
-                                  execution__deviceProfile=device.profile).order_by("queued_at")
+        waiting = Run.objects.filter(~measuring, phase="AWAITING_CAPACITY", cancel_requested_at=None,
+                                     execution__deviceProfile=device.profile).order_by("queued_at")
+        return waiting.exclude(pk__in=keeper().not_ready(self.kind))
 
     def get(self, pk: str) -> Run:
         return Run.objects.select_related("workload").get(pk=pk)

@@ -23,6 +23,7 @@ from runs.models import Run
 from runs.operations.ending import fail_run
 from runs.operations.failing_steps import note_failed_step
 from runs.operations.holds import RUN, let_go
+from runs.operations.judging import hold_judges, judges_of, living_judges, note_wait
 from runs.operations.length_check import check_lengths, opening_of
 from runs.operations.recording import register_adapter
 from runs.operations.resting import is_pausing, rest
@@ -111,10 +112,42 @@ def _take_base_model(run: Run, revision: str) -> None:
         fail_run(run, code=problem.code, reason=problem.message, hint=problem.hint)
         return
     references = run.references | {"baseModel": run.references["baseModel"] | {"revision": revision}}
+    taken = {"base_revision": revision, "references": references}
     with transaction.atomic():
-        _move(run, "AWAITING_CAPACITY", base_revision=revision, references=references, queued_at=timezone.now(),
-              wait_reason="", length_check=opening_of(run))
+        if not judges_of(run):
+            _queue(run, **taken)
+        elif hold_judges(run):
+            _move(run, "DEPLOYING_GRADER", wait_reason="", **taken)
+
+
+def _queue(run: Run, **columns: Any) -> None:
+    """Into the line for a device."""
+    with transaction.atomic():
+        _move(run, "AWAITING_CAPACITY", queued_at=timezone.now(), wait_reason="", length_check=opening_of(run),
+              **columns)
         doorbell.ring_devices()
+
+
+def deploy_judges(run: Run) -> None:
+    """Until every judge of the reward has a device and is being started on it."""
+    held = living_judges(run)
+    if held is None:
+        return
+    if all(judge.state in {"starting", "ready"} for judge in held):
+        _move(run, "AWAITING_GRADER", wait_reason="")
+    else:
+        note_wait(run, held)
+
+
+def await_judges(run: Run) -> None:
+    """Until every judge of the reward answers."""
+    held = living_judges(run)
+    if held is None:
+        return
+    if all(judge.state == "ready" for judge in held):
+        _queue(run)
+    else:
+        note_wait(run, held)
 
 
 def _prepared_problems(run: Run) -> Iterator[Problem]:
@@ -129,6 +162,8 @@ def _prepared_problems(run: Run) -> Iterator[Problem]:
 
 def await_device(run: Run) -> None:
     """While it waits for a device: see whether one can ever come, and whether its rows fit; fail where not."""
+    if living_judges(run) is None:
+        return
     profile, wanted = run.execution["deviceProfile"], run.execution["gpus"]
     present = next((device.count for device in present_devices() if device.profile == profile), 0)
     if present < wanted:
@@ -194,6 +229,8 @@ def clean_up(run: Run) -> None:
 STEPS: dict[str, Callable[[Run], None]] = {
     "RESOLVING_DATASET": resolve_dataset,
     "AWAITING_BASE_MODEL": await_base_model,
+    "DEPLOYING_GRADER": deploy_judges,
+    "AWAITING_GRADER": await_judges,
     "AWAITING_CAPACITY": await_device,
     "RECORDING": record_model,
     "CLEANING_UP": clean_up,

@@ -1,0 +1,125 @@
+"""Runs whose reward has a judge: it stands ready before their devices are claimed, and goes when they rest or end."""
+
+import pytest
+
+from endpoints.models import Judge
+from endpoints.operations.judges import JudgeKeeper, advance_judges
+from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.models import Device
+from runs.models import Run
+from runs.operations import cancel_run, pause_run, resume_run
+from runs.operations.advance import advance_run
+from runs.operations.judging import wants_judges
+from tests.factories import (
+    claim_job,
+    end_job,
+    make_base_model,
+    make_device,
+    make_run,
+    put_weights,
+    tell_job,
+)
+from tests.playing import phases_of
+
+pytestmark = pytest.mark.django_db
+STARTED, JUDGING = {"type": "started", "pid": 1, "versions": {}}, {"type": "stage", "name": "judging", "done": 0}
+
+
+@pytest.fixture
+def run():
+    """A run whose reward has one judge, as admitted."""
+    make_device()
+    base = put_weights(make_base_model())
+    judge = JudgeKeeper().appoint(base.repository, instructions="", dataset_id="", namespace="")
+    run = make_run()
+    Run.objects.filter(pk=run.pk).update(
+        phase="AWAITING_BASE_MODEL",
+        references=run.references | {"reward": [{"name": "judge", "judge": judge.document}]})
+    return advance(run)
+
+
+def advance(run):
+    """A pass of the control worker over the run and its judges, and the beginning of the next."""
+    advance_run(run.pk)
+    advance_judges()
+    advance_run(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def answering(run):
+    """The run's judge, started and ready; the attempt that holds it."""
+    attempt = claim_job()
+    assert attempt.holder_kind == "judge"
+    tell_job(attempt, STARTED, JUDGING)
+    advance(run)
+    return attempt
+
+
+@pytest.mark.requirement("R185")
+def test_a_judge_is_started_and_answers_before_the_run_claims_a_device(run):
+    assert run.phase == "DEPLOYING_GRADER"
+    assert "waits for a free slot" in advance(run).wait_reason
+    attempt = claim_job()
+    assert advance(run).phase == "AWAITING_GRADER"
+    assert claim_job(slot=1) is None
+    tell_job(attempt, STARTED, JUDGING)
+    assert advance(run).phase == "AWAITING_CAPACITY"
+    assert claim_job(slot=1).holder_id == run.pk
+    assert phases_of(run)[-4:] == ["DEPLOYING_GRADER", "AWAITING_GRADER", "AWAITING_CAPACITY", "STARTING_JOB"]
+
+
+@pytest.mark.requirement("R182")
+def test_a_judged_run_goes_from_queued_to_training_with_its_first_figures(run):
+    answering(run)
+    attempt = claim_job(slot=1)
+    tell_job(attempt, STARTED, {"type": "metrics", "step": 1, "values": {"loss": 1.0, "reward": 0.5}})
+    assert phases_of(run)[-2:] == ["QUEUED", "TRAINING"]
+
+
+def test_a_run_waits_where_its_judge_was_lost_and_goes_on_when_it_is_back(run):
+    judge = answering(run)
+    end_job(judge, "lost")
+    again = claim_job(slot=1)
+    assert again.holder_kind == "judge"
+    assert claim_job(slot=0) is None
+    tell_job(again, STARTED, JUDGING)
+    assert claim_job(slot=0).holder_id == run.pk
+
+
+@pytest.mark.parametrize("phase", ["DEPLOYING_GRADER", "AWAITING_CAPACITY"])
+def test_a_run_whose_judge_fails_for_good_says_why_before_it_costs_a_device(run, phase):
+    attempt = answering(run) if phase == "AWAITING_CAPACITY" else claim_job()
+    tell_job(attempt, {"type": "failure", "code": "base_model_missing", "reason": "It is gone.", "hint": "Select it."})
+    end_job(attempt, "failed")
+    advance(run)
+    assert (run.phase, run.failure_code) == ("FAILED", "base_model_missing")
+    assert run.failure_reason == "The judge of the reward failed: It is gone."
+
+
+@pytest.mark.requirement("R183", "R185")
+def test_a_judge_is_given_back_when_its_run_pauses_and_held_again_when_it_goes_on(run):
+    judge = answering(run)
+    pause_run(run, checkpoint="save", actor=LOCAL)
+    assert not wants_judges(run.pk)
+    end_job(judge, "stopped")
+    assert Judge.objects.get().phase == "RELEASED"
+    resume_run(run, actor=LOCAL)
+    assert advance(run).phase == "DEPLOYING_GRADER"
+    answering(run)
+    assert run.phase == "AWAITING_CAPACITY"
+    assert Judge.objects.count() == 2
+
+
+def test_a_cancelled_run_lets_its_waiting_judge_go(run):
+    cancel_run(run, actor=LOCAL)
+    advance(run)
+    assert (run.phase, Judge.objects.get().phase) == ("CANCELLED", "RELEASED")
+
+
+def test_a_run_fails_where_the_box_lost_the_room_for_its_judge(run):
+    pause_run(run, checkpoint="save", actor=LOCAL)
+    Device.objects.update(slots=1)
+    resume_run(run, actor=LOCAL)
+    run.refresh_from_db()
+    assert (run.phase, run.failure_code) == ("FAILED", "no_room_for_judge")
