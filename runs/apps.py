@@ -21,4 +21,4 @@ class RunsConfig(AppConfig):
         HOLDERS[KIND] = wants_judges
         LISTERS.extend([runs_in_progress, candidates_in_progress])
         COLLECTORS.append(uncommitted_saves)
-        BOOKKEEPING.add("runs.Metric")
+        BOOKKEEPING.update({"runs.Metric", "runs.Rollout", "runs.RolloutStep"})

@@ -124,6 +124,54 @@ class MissedRow(models.Model):
         constraints = [models.UniqueConstraint(fields=["run", "position"], name="one_missed_row_per_place")]
 
 
+class Rollout(models.Model):
+    """A completion that a reinforcement run sampled and scored; a replayed update replaces all of its own.
+
+    `group` numbers the prompts of an update and `index` the completions of a prompt; `row` is the prompt's place in
+    the dataset, `asked` its last message. `terms` lists `{"name", "score", "share", "cause", "explanation"}`; a score
+    is null where the completion was left out of its group.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rollouts")
+    attempt = models.IntegerField()
+    step = models.IntegerField()
+    group = models.IntegerField()
+    index = models.IntegerField()
+    row = models.IntegerField()
+    prompt = models.JSONField()
+    tools = models.JSONField(null=True)
+    asked = models.TextField(blank=True)
+    completion = models.TextField(blank=True)
+    tokens = models.IntegerField()
+    finish = models.CharField(max_length=16)
+    score = models.FloatField(null=True)
+    advantage = models.FloatField(null=True)
+    excluded = models.BooleanField(default=False)
+    terms = models.JSONField(default=list)
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "row"])]
+        constraints = [models.UniqueConstraint(fields=["run", "step", "group", "index"],
+                                               name="one_rollout_per_place")]
+
+
+class RolloutStep(models.Model):
+    """An update whose completions are kept: how many, what they come to, how their figures are spread.
+
+    `figures` are numbers by name; `histograms` is `{"total", "length", "terms": {name: …}}`.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rollout_steps")
+    attempt = models.IntegerField()
+    step = models.IntegerField()
+    count = models.IntegerField()
+    figures = models.JSONField(default=dict)
+    histograms = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "step"], name="rollouts_of_a_step_once")]
+
+
 class Snapshot(models.Model):
     """A verified, immutable save of one attempt; `folder` is inside the attempt's folder.
 

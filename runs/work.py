@@ -26,6 +26,7 @@ from runs.operations import pausing, smoke
 from runs.operations.ending import fail_run
 from runs.operations.length_check import WAITING
 from runs.operations.resting import is_pausing, rest
+from runs.operations.rollouts import keep_rollouts
 from runs.operations.smaller_passes import OUT_OF_DEVICE_MEMORY, halved_execution, halved_warning
 from runs.phases import LOST, PHASES
 from runs.plan import supervised_body
@@ -190,6 +191,12 @@ def _on_metrics(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
     attempt.first_step, attempt.last_step = first, step
 
 
+def _on_rollouts(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    warning = keep_rollouts(row, attempt, event)
+    if warning is not None:
+        _on_warning(row, attempt, warning)
+
+
 def _on_validation(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
     """A validation stands beside the training figures of its step; before the first step it has a row of its own."""
     reading = {"validation_loss": event["loss"], "validation_perplexity": event["perplexity"]}
@@ -260,7 +267,8 @@ def _on_smoke(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
 
 HANDLERS = {
     "started": _on_started, "stage": _on_stage, "progress": _on_stage, "plan_size": _on_plan_size,
-    "metrics": _on_metrics, "validation": _on_validation, "snapshot": _on_snapshot, "saves": _on_saves,
+    "metrics": _on_metrics, "rollouts": _on_rollouts, "validation": _on_validation, "snapshot": _on_snapshot,
+    "saves": _on_saves,
     "check": _on_check, "warning": _on_warning, "failure": _on_failure, "hparams": _on_hparams,
     "engine_config": _on_engine_config, "data_fit": _on_data_fit, "missed": _on_missed, "smoke": _on_smoke,
 }

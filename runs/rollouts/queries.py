@@ -1,0 +1,155 @@
+"""Reads of kept rollouts: the updates that have some, and the completions of one, worst, best or as they were scored."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import F, FloatField, Q, QuerySet
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast
+
+from optimize_site.kernel.errors import InvalidInput, NotFound
+from registry.models import BaseModel
+from runs.models import Candidate, Rollout, RolloutStep, Run
+
+METHODS = frozenset({"grpo", "gspo"})
+MOST = 200
+DEFAULT_LIMIT = 50
+LONGEST_SEARCH = 200
+NO_ROLLOUTS = "no_rollouts"
+OLD = "This run was made before rollouts were kept; it has none."
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which completions are wanted: of one update (None for the newest kept) or of every one, those that hold a text,
+    of one prompt; by the score, or by the share of a term."""
+
+    step: int | None = None
+    every_step: bool = False
+    search: str = ""
+    row: int | None = None
+    term: str = ""
+
+
+def trains_on_rewards(run: Run) -> bool:
+    """Whether the run samples completions and scores them."""
+    return run.method in METHODS
+
+
+def check_method(run: Run) -> None:
+    """Raises NotFound for a run that scores no completions."""
+    if not trains_on_rewards(run):
+        raise NotFound(f"The run {run.pk[:12]} trains by {run.method}, which samples no completions.",
+                       code=NO_ROLLOUTS, hint="Runs by grpo and gspo keep the completions that they score.")
+
+
+def note_of(run: Run) -> str:
+    """Why a run that samples completions has none kept; empty where it has some."""
+    if run.rollout_steps.exists():
+        return ""
+    return OLD if run.metrics.exists() else "Completions are kept from the first update on; there has been none yet."
+
+
+def steps_of(run: Run) -> list[int]:
+    """Every update whose completions are kept, in order."""
+    return list(run.rollout_steps.order_by("step").values_list("step", flat=True))
+
+
+def get_step(run: Run, step: int | None = None) -> RolloutStep | None:
+    """The update, or the newest kept one; None where nothing is kept. Raises NotFound for one that is not kept."""
+    kept = run.rollout_steps.order_by("step")
+    if step is None:
+        return kept.last()
+    found = kept.filter(step=step).first()
+    if found is None:
+        raise NotFound(f"No rollouts of update {step} are kept.", code="step_not_kept", hint=_kept_words(kept))
+    return found
+
+
+def _kept_words(kept: QuerySet[RolloutStep]) -> str:
+    first, last = kept.first(), kept.last()
+    return f"Kept are {kept.count()} updates, from {first.step} to {last.step}." if first and last else "None are kept."
+
+
+def rollouts_of(run: Run, asked: Asked, *, worst: bool | None = None) -> QuerySet[Rollout]:
+    """The completions asked for: in the order in which they were scored, or the worst or the best first.
+
+    Those without a score come last in either. Raises NotFound, InvalidInput.
+    """
+    check_method(run)
+    found = _chosen(run, asked)
+    if worst is None:
+        return found.order_by("step", "group", "index")
+    score = F("score") if not asked.term else F("term_share")
+    if asked.term:
+        found = found.annotate(term_share=_share_of(run, asked.term))
+    first = score.asc(nulls_last=True) if worst else score.desc(nulls_last=True)
+    return found.order_by(first, "step", "group", "index")
+
+
+def _chosen(run: Run, asked: Asked) -> QuerySet[Rollout]:
+    found = run.rollouts.all()
+    if not asked.every_step:
+        step = get_step(run, asked.step)
+        found = found.filter(step=step.step) if step else found.none()
+    if asked.row is not None:
+        found = found.filter(row=asked.row)
+    text = asked.search.strip()
+    if len(text) > LONGEST_SEARCH:
+        raise InvalidInput(f"The text to search for has {len(text)} characters; it may have {LONGEST_SEARCH}.",
+                           code="search_too_long")
+    return found.filter(Q(completion__icontains=text) | Q(asked__icontains=text)) if text else found
+
+
+def _share_of(run: Run, name: str) -> Any:
+    """The share of a term, which stands at one place in every completion's terms."""
+    known = terms_of(run)
+    if name not in known:
+        raise InvalidInput(f"The reward of this run has no term {name!r}.", code="unknown_term",
+                           hint=f"Its terms are {', '.join(known)}." if known else "Nothing was scored yet.")
+    return Cast(KeyTextTransform("share", KeyTransform(known.index(name), "terms")), FloatField())
+
+
+def terms_of(run: Run) -> list[str]:
+    """The names of the reward's terms, in their order; empty before anything was scored."""
+    newest = run.rollouts.order_by("-step", "-group", "-index").values_list("terms", flat=True).first()
+    return [term["name"] for term in newest or ()]
+
+
+def figures_of(run: Run, *, after: int = -1) -> dict[int, dict[str, float]]:
+    """What the completions of each update come to, by update."""
+    return dict(run.rollout_steps.filter(step__gt=after).order_by("step").values_list("step", "figures"))
+
+
+def steps_that_asked(run: Run, row: int) -> list[int]:
+    """The updates in which a row of the dataset was a prompt, in order."""
+    return list(run.rollouts.filter(row=row).order_by("step").values_list("step", flat=True).distinct())
+
+
+def curves_of(run: Run) -> dict[str, list[tuple[int, float]]]:
+    """Every figure of the run's updates as points, those of the kept completions among them."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    kept = figures_of(run)
+    for step, values in run.metrics.order_by("step").values_list("step", "values"):
+        for name, value in (values | kept.get(step, {})).items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                curves.setdefault(name, []).append((step, float(value)))
+    return curves
+
+
+def models_of(run: Run) -> list[tuple[int, str]]:
+    """The models made of the run, each with its update; what the run began from is that of update zero."""
+    made = [*Candidate.objects.filter(snapshot__run=run, version__isnull=False)
+            .values_list("snapshot__step", "version_id"), (run.observed_step, run.model_id)]
+    return sorted((step, model) for step, model in {(0, _begun_from(run)), *made} if model)
+
+
+def _begun_from(run: Run) -> str | None:
+    """The model that a run starts from: a warm start's, or the base model; None for a branch."""
+    if run.parent_id is not None:
+        return None
+    warm = run.references.get("warmStart") or {}
+    if warm:
+        return str(warm["versionId"])
+    return BaseModel.objects.filter(repository=run.base_model, revision=run.base_revision).values_list(
+        "version_id", flat=True).first()
