@@ -160,6 +160,17 @@ class Answer(Event, tag="answer", frozen=True, kw_only=True):
     tools: list[dict[str, Any]] | None = None
 
 
+class Scored(Event, tag="scored", frozen=True, kw_only=True):
+    """What a grader says of one row's answer; `score` is null where it gave none, and `cause` says why."""
+
+    position: int
+    score: float | None
+    is_exact: bool | None
+    fields: dict[str, bool]
+    explanation: str
+    cause: str
+
+
 class Missed(Event, tag="missed", frozen=True, kw_only=True):
     """A row that a smoke check's model did not reproduce."""
 
@@ -245,6 +256,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     Snapshot,
     Saves,
     Answer,
+    Scored,
     Missed,
     Smoke,
     Warned,
@@ -267,6 +279,7 @@ AnyEvent = (
     | Snapshot
     | Saves
     | Answer
+    | Scored
     | Missed
     | Smoke
     | Warned

@@ -173,6 +173,17 @@ class EvaluatePlan(Plan, frozen=True, kw_only=True):
     batch_size: int | None = None
 
 
+class ScorePlan(Plan, frozen=True, kw_only=True):
+    """Having a grader score answers: a file of them, an item of the scorer's protocol a line; `row` names it.
+
+    So many are handed to the scorer at once (`batch`): what came back of them is told before the next are.
+    """
+
+    scorer: ScorerPart
+    items: str
+    batch: int = 16
+
+
 class JudgePlan(Plan, frozen=True, kw_only=True):
     """A model that judges: at a socket until it is told to end, or once, what is `asked`: `{messages}` each.
 
@@ -227,6 +238,7 @@ class PreviewPlan(Plan, frozen=True, kw_only=True):
 
 PLAN_TYPES: dict[str, type[Plan]] = {"sft": SupervisedPlan, "dpo": SupervisedPlan, "grpo": ReinforcementPlan,
                                      "gspo": ReinforcementPlan, "evaluate": EvaluatePlan, "judge": JudgePlan,
+                                     "score": ScorePlan,
                                      "prepare": PreparePlan, "analyse": AnalysePlan, "preview": PreviewPlan}
 
 

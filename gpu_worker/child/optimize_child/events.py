@@ -48,6 +48,7 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         ("tools",),
     ),
+    "scored": (("position", "score", "is_exact", "fields", "explanation", "cause"), ()),
     "missed": (("position", "prompt", "expected", "answer", "finish"), ()),
     "smoke": (
         ("verdict", "score", "threshold", "rows", "scored", "reproduced", "toolAnswers", "memorised", "step"),

@@ -19,6 +19,7 @@ ENTRIES = {
     "dpo": "optimize_child.dpo",
     "evaluate": "optimize_child.evaluate",
     "judge": "optimize_child.judge",
+    "score": "optimize_child.score",
     "prepare": "optimize_child.prepare",
     "analyse": "optimize_child.analyse",
     "preview": "optimize_child.preview",
