@@ -23,15 +23,19 @@ from optimize_site.kernel.work import attempt_folder
 
 log = logging.getLogger(__name__)
 REAP_AFTER = timedelta(seconds=60)
-STEPS: tuple[Callable[[], object], ...] = (
+Step = Callable[[], object]
+STEPS: tuple[Step, ...] = (
     registry.operations.advance_all, datasets.analyses.operations.advance_all, runs.operations.advance_all,
-    runs.operations.tend_snapshots,
-    evaluations.operations.advance_all, endpoints.operations.advance_all, datasets.operations.clean_uploads)
+    evaluations.operations.advance_all, endpoints.operations.advance_all)
+TENDING: tuple[Step, ...] = (runs.operations.tend_snapshots, datasets.operations.clean_uploads)
 
 
-def advance_everything() -> None:
-    """One pass over all open work. A step that raises is logged and does not keep the others from theirs."""
-    for step in (*STEPS, reap, ring_waiting):
+def advance_everything(*, is_thorough: bool = True) -> None:
+    """One pass over all open work. A step that raises is logged and does not keep the others from theirs.
+
+    A thorough pass also tidies up, and rings for what waits in case a bell was lost.
+    """
+    for step in (*STEPS, reap, *((*TENDING, ring_waiting) if is_thorough else ())):
         try:
             step()
         except Exception:  # one row's fault must not stop the box's other work; it is logged with its traceback

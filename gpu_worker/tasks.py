@@ -14,7 +14,9 @@ from django.db import close_old_connections
 from optimize_site.kernel.doorbell import device_queue, slot_of
 
 log = logging.getLogger(__name__)
+THOROUGH_SECONDS = 15.0
 _stopping = False
+_thorough_at = 0.0
 _serving: dict[int, threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -61,10 +63,14 @@ def serve_alone(device: str, slot: int) -> None:
 
 @shared_task(name="gpu_worker.advance", ignore_result=True)
 def advance() -> None:
-    """Take every control step that is due, and ring again for whatever still waits."""
+    """Take every control step that is due; four times a minute tidy up too, and ring again for whatever waits."""
     from gpu_worker.control import advance_everything
 
+    global _thorough_at
     close_old_connections()
     started = time.monotonic()
-    advance_everything()
+    is_thorough = started >= _thorough_at
+    if is_thorough:
+        _thorough_at = started + THOROUGH_SECONDS
+    advance_everything(is_thorough=is_thorough)
     log.debug("advanced", extra={"action": "advanced", "seconds": time.monotonic() - started})

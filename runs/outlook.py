@@ -69,14 +69,14 @@ def _for_devices(runs: Collection[Run]) -> dict[str, str]:
 
 def _silent() -> Mapping[str, str]:
     """For each profile of which no device's worker runs, that it does not and what the supervisor says of it."""
-    workers = [service for service in list_services() if service["name"].startswith("device/")]
+    workers = {service["name"]: service for service in list_services()}
     reasons: dict[str, str] = {}
     for device in Device.objects.for_models().filter(is_present=True).order_by("-index"):
-        own = [service for service in workers if f"{service['name']}/".startswith(f"device/{device.uuid}/")]
-        if any(service["state"] == "ready" for service in own) or not own:
+        worker = workers.get(f"device/{device.uuid}")
+        if worker is None or worker["state"] == "ready":
             reasons[device.profile] = ""
         else:
-            reasons.setdefault(device.profile, _silence(own[0]))
+            reasons.setdefault(device.profile, _silence(worker))
     return reasons
 
 

@@ -67,14 +67,8 @@ def control_service(places: Places) -> Service:
 
 
 def device_services(places: Places) -> list[Service]:
-    """One worker for each slot of each device; the host's slots share one, because their jobs need no device."""
-    return [_device_service(places, device, slots) for device in read_devices(places) for slots in _shares(device)]
-
-
-def _shares(device: dict[str, Any]) -> list[list[int]]:
-    """The slots of a device, by the worker that serves them."""
-    slots = list(range(device["slots"]))
-    return [slots] if device["kind"] == "host" else [[slot] for slot in slots]
+    """One worker for each device. It serves all of the device's slots, each in a thread."""
+    return [_device_service(places, device) for device in read_devices(places)]
 
 
 def read_devices(places: Places) -> list[dict[str, Any]]:
@@ -96,17 +90,16 @@ def answers(url: str) -> bool:
     return False
 
 
-def _device_service(places: Places, device: dict[str, Any], slots: list[int]) -> Service:
-    shared = len(slots) > 1
-    name = device["uuid"] if shared else f"{device['uuid']}/{slots[0]}"
+def _device_service(places: Places, device: dict[str, Any]) -> Service:
+    uuid, slots = device["uuid"], range(device["slots"])
     env = {
-        "OPTIMIZE_DEVICE": device["uuid"],
+        "OPTIMIZE_DEVICE": uuid,
         "OPTIMIZE_SLOTS": ",".join(map(str, slots)),
-        "CUDA_VISIBLE_DEVICES": device["uuid"] if device["kind"] == "gpu" else "",
+        "CUDA_VISIBLE_DEVICES": uuid if device["kind"] == "gpu" else "",
     }
-    pool = ("--pool", "threads", "--concurrency", str(len(slots))) if shared else ALONE
-    queues = ",".join(f"device.{device['uuid']}.{slot}" for slot in slots)
-    return _worker(places, DEVICE_PREFIX + name, queues, env, pool)
+    pool = ("--pool", "threads", "--concurrency", str(len(slots))) if len(slots) > 1 else ALONE
+    queues = ",".join(f"device.{uuid}.{slot}" for slot in slots)
+    return _worker(places, DEVICE_PREFIX + uuid, queues, env, pool)
 
 
 def _worker(places: Places, name: str, queues: str, env: dict[str, str], pool: tuple[str, ...] = ALONE) -> Service:

@@ -60,6 +60,8 @@ class WorkKind(Protocol):
 
 def takes_host_work(device: Device) -> bool:
     """Whether work that needs no device runs on this one: the host, else the processors, else whatever there is."""
+    if device.kind == Device.HOST:
+        return True
     present = set(Device.objects.filter(is_present=True).values_list("kind", flat=True))
     return device.kind == next((kind for kind in (Device.HOST, "cpu") if kind in present), device.kind)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from optimize_site.kernel import events
@@ -30,7 +30,8 @@ def tend_snapshots() -> None:
 def sweep_all() -> None:
     """One pass over the runs whose snapshots may have become too many."""
     recent = Q(phase__in=PHASES.open) | Q(ended_at__gte=timezone.now() - LOOKED_AT_AFTER_END)
-    for run in Run.objects.filter(recent).exclude(snapshots=None).distinct():
+    kept = Snapshot.objects.filter(run=OuterRef("pk"), removed_at=None)
+    for run in Run.objects.filter(recent, Exists(kept)):
         sweep_run(run)
 
 

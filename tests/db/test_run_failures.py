@@ -72,10 +72,9 @@ def test_a_database_that_does_not_answer_is_no_failed_step_of_a_run(monkeypatch)
     assert not run_document(reread(run))["failureCode"]
 
 
-def write_services(*states):
-    """The supervisor's note on the workers of the processor's slots."""
-    services = [{"name": f"device/cpu/{slot}", "state": state, "lastError": "It ended with status 1."}
-                for slot, state in enumerate(states)]
+def write_worker(state):
+    """The supervisor's note on the worker of the processor."""
+    services = [{"name": "device/cpu", "state": state, "lastError": "It ended with status 1."}]
     home().mkdir(parents=True, exist_ok=True)
     (home() / "status.json").write_text(json.dumps({"services": services}))
 
@@ -84,9 +83,9 @@ def write_services(*states):
 def test_a_run_that_waits_for_devices_whose_workers_cannot_be_reached_says_so():
     run = make_run()
     advance_run(run.pk)
-    write_services("failing", "failing")
-    said = "The device's worker cannot be reached while this run waits for its devices: device/cpu/0 is failing. " \
+    write_worker("failing")
+    said = "The device's worker cannot be reached while this run waits for its devices: device/cpu is failing. " \
         "It ended with status 1."
     assert outlook_of(reread(run)).wait_reason == said
-    write_services("failing", "ready")
+    write_worker("ready")
     assert outlook_of(reread(run)).wait_reason == "0 of 2 slots of cpu are held."

@@ -1,4 +1,4 @@
-"""One worker for every slot of every device, each pinned to its own."""
+"""One worker for every device, pinned to it."""
 
 import json
 from pathlib import Path
@@ -13,24 +13,24 @@ GPUS = {"gpus": [{"uuid": f"GPU-{letter}", "name": "NVIDIA H200", "memory_bytes"
 
 
 @pytest.mark.requirement("R006", "R009")
-def test_two_gpus_and_the_processors_have_a_worker_for_each_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_two_gpus_and_the_processors_have_a_worker_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fake = tmp_path / "nvml.json"
     fake.write_text(json.dumps(GPUS))
     monkeypatch.setenv("OPTIMIZE_FAKE_NVML", str(fake))
     workers = {service.name: service for service in device_services(Places(tmp_path / "home"))}
-    assert set(workers) == {"device/GPU-a/0", "device/GPU-b/0", "device/cpu/0", "device/cpu/1", "device/host"}
-    assert workers["device/GPU-a/0"].env["CUDA_VISIBLE_DEVICES"] == "GPU-a"
-    assert workers["device/cpu/0"].env["CUDA_VISIBLE_DEVICES"] == ""
-    assert "device.GPU-b.0" in workers["device/GPU-b/0"].command
+    assert set(workers) == {"device/GPU-a", "device/GPU-b", "device/cpu", "device/host"}
+    assert workers["device/GPU-a"].env["CUDA_VISIBLE_DEVICES"] == "GPU-a"
+    assert workers["device/cpu"].env["CUDA_VISIBLE_DEVICES"] == ""
+    assert "device.GPU-b.0" in workers["device/GPU-b"].command
+    assert "solo" in workers["device/GPU-b"].command
 
 
-def test_the_host_s_slots_share_one_worker_that_serves_them_side_by_side(tmp_path: Path):
-    workers = {service.name: service for service in device_services(Places(tmp_path / "home"))}
-    host = workers["device/host"]
-    assert (host.env["OPTIMIZE_SLOTS"], host.env["CUDA_VISIBLE_DEVICES"]) == ("0,1", "")
-    assert "device.host.0,device.host.1" in host.command
-    assert host.command[host.command.index("--pool"):][:4] == ["--pool", "threads", "--concurrency", "2"]
-    assert "solo" in workers["device/cpu/0"].command
+@pytest.mark.parametrize("device", ["cpu", "host"])
+def test_a_device_s_slots_share_its_worker_which_serves_them_side_by_side(tmp_path: Path, device: str):
+    worker = {service.name: service for service in device_services(Places(tmp_path / "home"))}[f"device/{device}"]
+    assert (worker.env["OPTIMIZE_SLOTS"], worker.env["CUDA_VISIBLE_DEVICES"]) == ("0,1", "")
+    assert f"device.{device}.0,device.{device}.1" in worker.command
+    assert worker.command[worker.command.index("--pool"):][:4] == ["--pool", "threads", "--concurrency", "2"]
 
 
 def test_a_slot_is_never_served_twice_at_once(monkeypatch: pytest.MonkeyPatch):
