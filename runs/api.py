@@ -113,7 +113,7 @@ def run_metrics(request: HttpRequest, run_id: str, limit: int = Query(0, ge=0, l
     """The figures of every update, or of the `limit` most recent, oldest first."""
     run = queries.get_run(run_id)
     rows = queries.metrics_of(run, limit=limit or None)
-    return {"runId": run.pk, "total": run.metrics.count(), "metrics": [render.metric_document(row) for row in rows]}
+    return {"runId": run.pk, "total": run.metrics.count(), "metrics": render.metric_documents(run, rows)}
 
 
 @router.get("/{run_id}/hparams")

@@ -1,6 +1,8 @@
 """Runs as the API shows them: the documents that programs, commands and pages read."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from optimize_site.kernel.models import Attempt
@@ -10,12 +12,17 @@ from runs.models import Candidate, Metric, MissedRow, Run, Snapshot
 from runs.operations import Submission
 from runs.outlook import Outlook, outlook_of, outlooks
 from runs.resolve import in_order
+from runs.rollouts.queries import figures_of as rollout_figures
+from runs.rollouts.queries import trains_on_rewards
 from runs.snapshots import digest_of, kinds_of
 
 NAMED = {"loss": "loss", "validation_loss": "validationLoss", "validation_perplexity": "perplexity",
          "learning_rate": "learningRate", "grad_norm": "gradNorm", "tokens_per_second": "tokensPerSecond",
-         "step_seconds": "stepSeconds", "preference_accuracy": "preferenceAccuracy", "reward_margin": "rewardMargin"}
+         "step_seconds": "stepSeconds", "preference_accuracy": "preferenceAccuracy", "reward_margin": "rewardMargin",
+         "reward": "reward", "zero_variance_groups": "zeroVarianceGroups", "scored_zero": "scoredZero",
+         "scored_full": "scoredFull", "scored_reward_mean": "scoredRewardMean", "kl": "kl"}
 """Figures with names of their own in the API; the rest of what the loop logged stands under `measured`."""
+MEAN_SHARE = re.compile(r"term\.(.+)\.mean")
 
 
 def run_rows(runs: Collection[Run]) -> list[dict[str, Any]]:
@@ -109,11 +116,26 @@ def attempt_document(attempt: Attempt) -> dict[str, Any]:
             "lastStep": attempt.last_step, "exit": attempt.exit or None}
 
 
-def metric_document(metric: Metric) -> dict[str, Any]:
+def metric_documents(run: Run, metrics: Collection[Metric]) -> list[dict[str, Any]]:
+    """The figures of a run's updates, with what its kept rollouts come to where it has some."""
+    is_rewarded = trains_on_rewards(run)
+    kept = rollout_figures(run) if is_rewarded else {}
+    return [metric_document(row, kept.get(row.step, {})) | (
+        {"rewardTerms": reward_terms(row.values)} if is_rewarded else {}) for row in metrics]
+
+
+def metric_document(metric: Metric, kept: Mapping[str, float] = MappingProxyType({})) -> dict[str, Any]:
     """The figures of one update; named ones at the top, whatever else was logged under `measured`."""
-    named = {ours: metric.values[theirs] for theirs, ours in NAMED.items() if metric.values.get(theirs) is not None}
-    measured = {name: value for name, value in metric.values.items() if name not in NAMED}
+    values = {**metric.values, **kept}
+    named = {ours: values[theirs] for theirs, ours in NAMED.items() if values.get(theirs) is not None}
+    measured = {name: value for name, value in values.items() if name not in NAMED and not MEAN_SHARE.fullmatch(name)}
     return {"step": metric.step, "attempt": metric.attempt, "at": metric.at} | named | {"measured": measured}
+
+
+def reward_terms(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The mean share of each term in an update's reward, and their `total`."""
+    shares = {found[1]: value for name, value in values.items() if (found := MEAN_SHARE.fullmatch(name))}
+    return {"total": values.get("reward")} | shares
 
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A run's documents as lines for people: the same words in every command. Pure: documents in, rows out."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -263,12 +263,32 @@ def missed_rows(missed: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
 
 
 def metric_rows(metrics: Iterable[Mapping[str, Any]], fields: Iterable[str]) -> list[list[Any]]:
-    """Steps as table rows; a field stands at the top of a step or under `measured`."""
-    return [[step["step"], *(_number(step.get(name, step["measured"].get(name))) for name in fields)]
-            for step in metrics]
+    """Steps as table rows; a field stands at the top of a step, under `measured`, or among the reward's terms."""
+    names = list(fields)
+    return [[step["step"], *(_number(_metric(step, name)) for name in names)] for step in metrics]
+
+
+def _metric(step: Mapping[str, Any], name: str) -> Any:
+    if name.startswith(TERMS):
+        return step.get("rewardTerms", {}).get(name.removeprefix(TERMS))
+    return step.get(name, step["measured"].get(name))
 
 
 SNAPSHOT_COLUMNS = ("SAVED STEP", "EPOCH", "SNAPSHOT", "ARTIFACTS", "SWEPT", "SIZE", "STATUS", "HELD BY")
+METRIC_TITLES = {
+    "loss": "LOSS", "validationLoss": "VALIDATION LOSS", "perplexity": "PERPLEXITY", "preferenceAccuracy": "ACCURACY",
+    "rewardMargin": "MARGIN", "zeroVarianceGroups": "NO SPREAD", "scoredZero": "SCORED ZERO",
+    "scoredFull": "SCORED FULL", "reward": "REWARD"}
+"""The columns that a run's figures have without being asked for."""
+TERMS = "terms:"
+
+
+def metric_columns(metrics: Collection[Mapping[str, Any]]) -> list[str]:
+    """The figures shown of every step: those that any has; the loss says nothing of a run that learns from rewards."""
+    found = [name for name in METRIC_TITLES if any(name in step for step in metrics)]
+    return [name for name in found if name != "loss" or "reward" not in found] or ["loss"]
+
+
 
 
 def snapshot_rows(snapshots: Iterable[Mapping[str, Any]]) -> list[list[Any]]:

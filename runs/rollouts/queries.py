@@ -9,9 +9,9 @@ from django.db.models.functions import Cast
 
 from optimize_site.kernel.errors import InvalidInput, NotFound
 from registry.models import BaseModel
+from runs.descriptor import REINFORCEMENT
 from runs.models import Candidate, Rollout, RolloutStep, Run
 
-METHODS = frozenset({"grpo", "gspo"})
 MOST = 200
 DEFAULT_LIMIT = 50
 LONGEST_SEARCH = 200
@@ -33,7 +33,7 @@ class Asked:
 
 def trains_on_rewards(run: Run) -> bool:
     """Whether the run samples completions and scores them."""
-    return run.method in METHODS
+    return run.method in REINFORCEMENT
 
 
 def check_method(run: Run) -> None:

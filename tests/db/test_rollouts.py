@@ -102,3 +102,167 @@ def test_a_file_that_cannot_be_used_costs_its_rollouts_and_a_warning_and_never_t
     run = say(run, attempt, STARTED, event, figures(1))
     assert [warning["code"] for warning in run.warnings if "code" in warning][-1] == UNREADABLE
     assert (run.observed_step, Rollout.objects.count(), RolloutStep.objects.count()) == (1, 0, 0)
+
+
+# Read ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R275")
+def test_a_route_reads_one_update_at_a_time_and_tells_every_one_that_is_kept(training, client):
+    run, _ = training
+    newest = client.get(f"/v1/training/runs/{run.pk}/rollouts").json()
+    assert (newest["step"], newest["steps"], newest["total"]) == (3, [1, 2, 3], 8)
+    assert [(row["group"], row["index"]) for row in newest["rollouts"]][:5] == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
+    first = client.get(f"/v1/training/runs/{run.pk}/rollouts?step=1&limit=3&offset=6").json()
+    assert [row["completion"] for row in first["rollouts"]] == ["the answer is 12", "the answer is 13"]
+    assert first["rollouts"][0]["terms"][1] == {"name": "exact", "score": 0.0, "share": 0.0, "cause": "",
+                                                "explanation": "exact looked"}
+
+
+@pytest.mark.requirement("R275")
+def test_the_worst_and_the_best_stand_in_front_by_the_reward_or_by_a_term(run, client):
+    attempt = claim(run)
+    lines = [completion(0, 0, "half", {"format": 0.0, "exact": 0.5}), completion(0, 1, "form", {"format": 1.0,
+             "exact": 0.0}), completion(0, 2, "left out", {"format": 1.0, "exact": 1.0}, score=None, excluded=True),
+             completion(0, 3, "all", {"format": 1.0, "exact": 1.0})]
+    say(run, attempt, STARTED, rollouts(attempt, 1, lines))
+
+    def texts(**asked):
+        found = client.get(f"/v1/training/runs/{run.pk}/rollouts", asked).json()
+        return [row["completion"] for row in found["rollouts"]]
+
+    assert texts(worst=2) == ["form", "half"]
+    assert texts(best=4) == ["all", "half", "form", "left out"]
+    assert texts(worst=1, best=1) == ["form", "all"]
+    assert texts(worst=1, term="format") == ["half"]
+    assert texts(best=2, worst=3) == ["form", "half", "all", "left out"]
+    assert texts(search="FORM") == ["form"]
+    assert texts(search="2 + 3", limit=1) == ["half"]
+    assert texts(search="100%_") == []
+
+
+@pytest.mark.requirement("R275")
+def test_the_completions_of_one_prompt_are_followed_through_all_updates(training, client):
+    run, _ = training
+    found = client.get(f"/v1/training/runs/{run.pk}/rollouts", {"row": 11, "everyStep": True, "limit": 500}).json()
+    assert (found["step"], found["total"], found["limit"]) == (None, 12, 200)
+    assert [(row["step"], row["row"]) for row in found["rollouts"][3:5]] == [(1, 11), (2, 11)]
+
+
+@pytest.mark.parametrize(("asked", "code"), [
+    ({"worst": -1}, "invalid_worst"), ({"limit": 0}, "invalid_limit"), ({"best": 2, "offset": 3}, "invalid_offset"),
+    ({"term": "length", "best": 1}, "unknown_term"), ({"search": "a" * 201}, "search_too_long"),
+    ({"step": 9}, "step_not_kept"), ({"step": 2**40}, "step_not_kept")])
+def test_what_cannot_be_read_is_refused_with_both_values(training, client, asked, code):
+    run, _ = training
+    answer = client.get(f"/v1/training/runs/{run.pk}/rollouts", asked)
+    assert answer.json()["code"] == code
+    assert answer.status_code in {400, 404}
+
+
+def test_a_run_that_samples_nothing_one_made_before_and_one_not_begun_each_say_so(run, client):
+    def note():
+        return client.get(f"/v1/training/runs/{run.pk}/rollouts").json()["note"]
+
+    assert "none yet" in note()
+    say(run, claim(run), STARTED, figures(1))
+    assert "before rollouts were kept" in note()
+    Run.objects.filter(pk=run.pk).update(method="sft")
+    answer = client.get(f"/v1/training/runs/{run.pk}/rollouts")
+    assert (answer.status_code, answer.json()["code"]) == (404, "no_rollouts")
+    assert client.get(f"/v1/training/runs/{run.pk}/rewards").status_code == 404
+
+
+def test_what_a_model_said_in_training_is_for_operators(training):
+    run, _ = training
+    with pytest.raises(Forbidden):
+        may_read_rollouts(Actor("vera", "viewer"))
+    for role, status in (("viewer", 403), ("operator", 200)):
+        user, _ = accounts.create_user(f"a-{role}", role, actor=LOCAL)
+        browser = Client()
+        browser.force_login(user)
+        assert browser.get(f"/v1/training/runs/{run.pk}/rollouts").status_code == status
+        assert browser.get(f"/v1/training/runs/{run.pk}/rewards").status_code == 200
+
+
+@pytest.mark.requirement("R275")
+def test_a_command_shows_them_as_a_table_with_a_column_for_each_term_and_as_a_document(training, ask):
+    run, _ = training
+    status, out = ask("rollouts", run.pk[:12], "--step", 1, "--worst", 1, "--best", 1)
+    lines = out.splitlines()
+    assert status == 0
+    assert lines[0].split() == ["ROW", "SCORE", "format", "exact", "TOKENS", "ENDED", "PROMPT", "COMPLETION"]
+    assert lines[1].split()[:5] == ["10", "0.25", "0.25", "0", "4"]
+    assert lines[2].split()[:5] == ["10", "1.25", "0.25", "1", "4"]
+    assert "What is 2 + 3?" in lines[1]
+    assert lines[-1] == "2 of 8 rollouts of update 1. Kept: 3 updates, 1 to 3."
+    found = json.loads(ask("rollouts", run.pk, "-o", "json")[1])
+    assert (len(found["rollouts"]), found["steps"]) == (8, [1, 2, 3])
+    assert "Kept: 3 updates" in ask("rollouts", run.pk, "--every-step", "--search", "answer is 01")[1]
+    assert ask("rollouts", run.pk, "--step", 7)[0] == 4
+
+
+def test_a_failed_term_shows_its_cause_and_texts_cannot_drive_the_terminal(run, ask):
+    attempt = claim(run)
+    say(run, attempt, STARTED, rollouts(attempt, 1, [
+        completion(0, 0, "\x1b[31mred\x1b]0;gone\x07" + "long " * 40, {"format": 1.0, "exact": None})]))
+    _, out = ask("rollouts", run.pk)
+    assert out.splitlines()[1].split()[:4] == ["10", "0.25", "0.25", "timeout"]
+    assert "\x1b" not in out
+    assert out.splitlines()[1].rstrip().endswith("…")
+
+
+# Figures -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R275")
+def test_the_figures_of_a_reinforcement_run_have_their_columns_and_terms(training, ask, client):
+    run, _ = training
+    _, out = ask("metrics", run.pk, "--fields", "kl,scoredRewardMean,terms:exact,terms:total,entropy")
+    assert [line.split() for line in out.splitlines()[:2]] == [
+        ["STEP", "NO", "SPREAD", "SCORED", "ZERO", "SCORED", "FULL", "REWARD", "kl", "scoredRewardMean", "terms:exact",
+         "terms:total", "entropy"],
+        ["1", "0", "0", "0.5000", "0.7500", "0.0010", "0.5000", "0.5000", "0.7500", "1.0000"]]
+    step = json.loads(ask("metrics", run.pk, "-o", "json", "--limit", 1)[1])[0]
+    assert (step["step"], step["zeroVarianceGroups"], step["kl"], step["scoredRewardMean"]) == (3, 0.0, 0.003, 1.0)
+    assert step["rewardTerms"] == {"total": 0.75, "format": 0.25, "exact": 0.5}
+    assert step["measured"]["entropy"] == 1.0
+    assert step["measured"]["completions_repeated"] == pytest.approx(0.5)
+    Run.objects.filter(pk=run.pk).update(method="sft")
+    assert "rewardTerms" not in client.get(f"/v1/training/runs/{run.pk}/metrics").json()["metrics"][0]
+
+
+@pytest.mark.requirement("R273")
+def test_each_update_has_its_rewards_shares_and_lengths_as_histograms(training, client):
+    run, _ = training
+    found = client.get(f"/v1/training/runs/{run.pk}/histograms", {"limit": 2, "offset": 1}).json()
+    assert [step["step"] for step in found["steps"]] == [2, 3]
+    step = found["steps"][0]
+    assert set(step["terms"]) == {"format", "exact"}
+    for spread in (step["total"], step["length"], *step["terms"].values()):
+        assert sum(spread["counts"]) == step["count"] == 8
+        assert len(spread["edges"]) == len(spread["counts"]) + 1
+    assert (step["total"]["p50"], step["length"]["p95"]) == (0.75, 4.0)
+    assert step["terms"]["exact"]["twoGroups"] == {"low": 0.0, "high": 1.0, "lowShare": 0.5}
+
+
+@pytest.mark.requirement("R271")
+def test_the_reward_tells_the_seconds_of_each_term_failures_by_cause_and_the_judges_tokens(run, client, ask):
+    Run.objects.filter(pk=run.pk).update(config=run.config | {"reward": {"terms": [{"weight": 0.25}, {"weight": 1}]}},
+                                         references=run.references | {"reward": [{"name": "format"},
+                                                                                 {"name": "exact"}]})
+    failing = {"failures.timeout": 2.0, "failures.no_verdict": 1.0, "judge_tokens": 120.0, "term.exact.failures": 3.0}
+    attempt = claim(run)
+    say(run, attempt, STARTED, figures(1, **failing), rollouts(attempt, 2, told(1)),
+        figures(2, **failing, **{"term.exact.seconds": 0.004, "reward": 0.5}))
+    found = client.get(f"/v1/training/runs/{run.pk}/rewards").json()
+    assert found["failures"] == {"timeout": 4, "no_verdict": 2}
+    assert (found["judgeTokens"], found["reward"]["first"], found["reward"]["last"]) == (240, 0.75, 0.5)
+    terms = {term["name"]: term for term in found["terms"]}
+    assert (terms["format"]["weight"], terms["exact"]["weight"]) == (0.25, 1)
+    assert (terms["exact"]["secondsARollout"], terms["exact"]["failures"]) == (pytest.approx(0.003), 6)
+    _, out = ask("rewards", run.pk)
+    assert "4 timeout, 2 no_verdict" in out
+    assert "75% near 0.25, 25% near 1.25" in out
+    measured = json.loads(ask("metrics", run.pk, "-o", "json")[1])[0]["measured"]
+    assert (measured["failures.timeout"], measured["judge_tokens"]) == (2.0, 120.0)

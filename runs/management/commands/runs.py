@@ -29,6 +29,7 @@ from runs import text, verify_text
 from runs.errors import RunRefused
 from runs.lengths_text import lengths_rows
 from runs.management.branch_verbs import BranchVerbs
+from runs.management.rollout_verbs import RolloutVerbs
 from runs.phases import title
 from runs.preview_text import preview_lines
 from runs.smoke import words as smoke_words
@@ -45,7 +46,7 @@ PAUSE_POLL_SECONDS = 0.2
 LINE_SECONDS = 10.0
 
 
-class Command(BranchVerbs):
+class Command(BranchVerbs, RolloutVerbs):
     """Starts, follows and shows training runs."""
 
     noun = "runs"
@@ -145,7 +146,7 @@ class Command(BranchVerbs):
         self.show(self.client.post(f"{address(run)}/annotate", body), text=lambda found: self._record(found, False))
 
     @verb("metrics", RUN, arg("--limit", type=int, default=0, help="the most recent steps; all unless given"),
-          arg("--columns", "--fields", default="", dest="columns", metavar="NAMES", help="more columns: a,b,c"))
+          arg("--columns", "--fields", default="", dest="columns", metavar="NAMES", help="more columns: a,b,c; a reward term's mean share is terms:NAME"))
     def metrics(self, run: str, limit: int, columns: str) -> None:
         """Show the figures of each update."""
         found = self.client.get(f"{address(run)}/metrics", limit=limit)["metrics"]
@@ -263,10 +264,8 @@ class Command(BranchVerbs):
         _footer(page, "runs")
 
     def _metrics(self, steps: list[dict[str, Any]], more: list[str]) -> None:
-        titles = {"loss": "LOSS", "validationLoss": "VALIDATION LOSS", "perplexity": "PERPLEXITY",
-                  "preferenceAccuracy": "ACCURACY", "rewardMargin": "MARGIN"}
-        named = [name for name in titles if name == "loss" or any(name in step for step in steps)]
-        columns = ["STEP", *(titles.get(name, name) for name in [*named, *more])]
+        named = text.metric_columns(steps)
+        columns = ["STEP", *(text.METRIC_TITLES.get(name, name) for name in [*named, *more])]
         self.table(columns, text.metric_rows(steps, [*named, *more]), right=columns)
 
     def _hparams(self, found: dict[str, Any]) -> None:
