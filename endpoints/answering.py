@@ -85,6 +85,10 @@ class AnsweringWork:
         if ending.outcome == "lost" and lost >= setting("trainer.jobs.max-attempts"):
             self.fail(row, *loss_words(ending, lost))
             return
+        self.line_up(row)
+
+    def line_up(self, row: Any) -> None:
+        """Back into the line for a device."""
         queue(row, self.table)
 
     def fail(self, row: Any, code: str, reason: str, hint: str) -> None:

@@ -45,14 +45,31 @@ class Evaluation(WorkRow):
         return self.model.reference if self.model is not None else self.base_model
 
 
+class PredictionQuerySet(models.QuerySet["Prediction"]):
+    """Answers by what their grader said of them."""
+
+    def unjudged(self) -> "PredictionQuerySet":
+        """Those that the grader was not asked for yet."""
+        return self.filter(score=None, unscored_cause="")
+
+    def unscored(self) -> "PredictionQuerySet":
+        """Those that have no score, and a cause why."""
+        return self.filter(score=None).exclude(unscored_cause="")
+
+
 class Prediction(models.Model):
-    """One row's answer and its verdict; `score` is empty where the grader gave none."""
+    """One row's answer and its verdict; `score` is empty where the grader gave none.
+
+    `unscored_cause` then says why; where that is empty too the grader was not asked yet. `finish` says how the answer
+    ended.
+    """
 
     evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="predictions")
     position = models.IntegerField()
     prompt = models.JSONField()
     expected = models.TextField()
     answer = models.TextField()
+    finish = models.CharField(max_length=20, blank=True)
     score = models.FloatField(null=True)
     is_exact = models.BooleanField(null=True)
     fields = models.JSONField(default=dict)
@@ -63,6 +80,8 @@ class Prediction(models.Model):
     chat_template_sha256 = models.CharField(max_length=64)
     base_revision = models.CharField(max_length=80)
     at = models.DateTimeField(auto_now_add=True)
+
+    objects = PredictionQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["evaluation", "position"], name="one_answer_per_row")]

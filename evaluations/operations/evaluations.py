@@ -24,7 +24,7 @@ from evaluations.errors import (
     WorkloadRequired,
 )
 from evaluations.models import Evaluation
-from evaluations.operations.recording import finish, recount
+from evaluations.operations.recording import ask_grader, finish, forget_failures, recount
 from evaluations.subject import Subject, named_subject, usable_base_of
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
@@ -209,9 +209,10 @@ def annotate_evaluation(row: Evaluation, *, description: str | None, actor: Acto
 
 @transaction.atomic
 def retry_evaluation(row: Evaluation, *, actor: Actor) -> Evaluation:
-    """Answer what is missing. Answers from another commit or chat template than the one it resolves to now go first.
+    """Answer what is missing, and ask the grader again where it gave no score. Answers from another commit or chat
+    template than the one it resolves to now go first.
 
-    Raises PhaseConflict where it is unfinished, NothingToRetry where every row is answered, WorkloadArchived.
+    Raises PhaseConflict where it is unfinished, NothingToRetry where nothing is missing, WorkloadArchived.
     """
     actor.require("operator")
     row = Evaluation.objects.select_for_update().get(pk=row.pk)
@@ -220,9 +221,10 @@ def retry_evaluation(row: Evaluation, *, actor: Actor) -> Evaluation:
     check_takes_work(row.workload_id)
     state = usable_base_of(Subject(row.model, row.base_model))
     stale = _stale(row, state).count() if state.is_ready else row.predictions.count()
-    if row.phase == phases.COMPLETED and not stale:
-        raise NothingToRetry(f"Every row of the evaluation {row.pk[:12]} is answered from the present commit.",
-                             hint="Start a new evaluation to answer them again.")
+    unscored = forget_failures(row)
+    if row.phase == phases.COMPLETED and not stale and not unscored:
+        raise NothingToRetry(f"Every row of the evaluation {row.pk[:12]} is answered from the present commit and "
+                             "judged.", hint="Start a new evaluation to answer them again.")
     move(row, phases.AWAITING_BASE_MODEL, phases=phases.EVALUATION, actor=actor, reason="retry", ended_at=None,
          cancel_requested_at=None, failure_code="", failure_reason="", failure_hint="", report=None, stage={},
          checks=[])
@@ -267,6 +269,7 @@ def advance_evaluation(row: Evaluation) -> None:
     recount(row)
     resolved = {"model": model, "base_revision": state.revision, "chat_template_sha256": state.chat_template_sha256}
     if row.num_answered == row.num_rows:
-        finish(row, actor=SYSTEM, **resolved)
+        end = ask_grader if row.predictions.unjudged().exists() else finish
+        end(row, **resolved)
         return
     queue(row, phases.EVALUATION, **resolved)

@@ -27,6 +27,7 @@ STATES = {
     "RECORDING": Word("Recording the model", *BUSY),
     "CLEANING_UP": Word("Cleaning up", *BUSY),
     "EVALUATING": Word("Answering", *BUSY),
+    "SCORING": Word("Scoring", *BUSY),
     "COMPLETED": Word("Completed", "check", "good"),
     "FAILED": Word("Failed", "cross", "bad"),
     "CANCELLED": Word("Cancelled", "stop", "soft"),

@@ -1,0 +1,72 @@
+"""How an evaluation's answers are scored by a grader that is no rule: the scorer process, and what it is told."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evaluations.graders import Verdict
+from evaluations.models import Evaluation
+from evaluations.rules import is_rule
+from evaluations.scoring.protocol import item_document
+from evaluations.scoring.terms import Item
+from optimize_site.kernel.blobs import blob_path
+from optimize_site.kernel.graders import Target, parse_target
+from optimize_site.kernel.models import Attempt
+from optimize_site.kernel.scoring import PROJECT, scorer_command, scoring_limits
+from optimize_site.kernel.work import attempt_folder
+from registry.queries import resolve_version
+
+TERM = "grader"
+Body = Callable[[str, Target], dict[str, Any]]
+"""Takes a grader's text and what it names; gives what its term holds beside its name."""
+
+
+def scores_as_answered(grader: str) -> bool:
+    """Whether the grader scores an answer at once, as it comes; any other is asked when all are there."""
+    return is_rule(grader)
+
+
+def _service(text: str, target: Target) -> dict[str, Any]:
+    return {"grader": text}
+
+
+def _bundle(text: str, target: Target) -> dict[str, Any]:
+    """The bundle's bytes under their hash, and the function in them."""
+    version = resolve_version("bundle", target.target)
+    return {"bundle": {"archive": str(blob_path(version.content_hash)), "sha256": version.content_hash,
+                       "module": target.module, "function": target.function}}
+
+
+BODIES: Mapping[str, Body] = {"http": _service, "bundle": _bundle}
+
+
+def term_of(grader: str) -> dict[str, Any]:
+    """The one term of a spec that scores as the grader does."""
+    target = parse_target(grader)
+    body = {"grader": grader} if target is None else BODIES[target.kind](grader, target)
+    return {"name": TERM, "weight": 1.0, "kind": "grader"} | body
+
+
+def scorer_of(term: dict[str, Any], scratch: Path) -> dict[str, Any]:
+    """How the process that scores by one term is started, and the first line it reads."""
+    scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    spec = {"terms": [term], "onFailure": "exclude", "limits": scoring_limits(), "scratch": str(scratch)}
+    return {"command": scorer_command(), "cwd": str(PROJECT), "spec": spec}
+
+
+def scoring_plan(row: Evaluation, attempt: Attempt) -> dict[str, Any]:
+    """What the job is to have scored: the answers that the grader did not judge yet, in a file of the attempt."""
+    folder = attempt_folder(attempt.pk)
+    file = folder / "items.jsonl"
+    with file.open("w", encoding="utf-8") as out:
+        for prediction in row.predictions.unjudged().order_by("position").iterator():
+            item = Item(prediction.position, prediction.prompt.get("messages", []), prediction.answer,
+                        prediction.expected, prediction.prompt.get("tools"))
+            out.write(json.dumps(item_document(item)) + "\n")
+    return {"entry": "score", "scorer": scorer_of(term_of(row.grader), folder / "scoring"), "items": str(file)}
+
+
+def read_scored(event: Mapping[str, Any]) -> Verdict:
+    """The verdict that a job tells of."""
+    return Verdict(event["score"], event["is_exact"], event["fields"], event["explanation"], event["cause"])
