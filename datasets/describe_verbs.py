@@ -20,7 +20,8 @@ class DescribeVerbs(NounCommand):
           arg("--chat-template", default="", metavar="FILE|none",
               help="the template the rows were rendered under; else the one runs over the model render under"),
           arg("--out", required=True, metavar="FILE",
-              help="prepared.json, or a name that ends in .zip for the archive to register"))
+              help="prepared.json, or a name that ends in .zip for the archive to register"),
+          gives=(describing.describe_files,))
     def describe_prepared(self, files: list[str], model: str, revision: str, chat_template: str, out: str) -> None:
         """Check prepared token rows and write their description; with a revision and a template it needs no box."""
         named, target = describing.named_files(files), Path(out)

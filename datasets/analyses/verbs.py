@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from datasets.analyses import showing
+from datasets.analyses.render import analysis_document
 from optimize_site.kernel.commands import (
     EXIT_CANCELLED,
     EXIT_DONE,
@@ -29,7 +30,8 @@ class AnalysisVerbs(NounCommand):
           arg("--model", default="", metavar="BASE_MODEL", help="the base model to measure under"),
           arg("-f", "--file", default="", metavar="FILE", help="a run file: also estimate its steps and time"),
           arg("--wait", action="store_true", help="until the report is there"),
-          arg("--timeout", type=duration, default=None, help="with --wait: then exit with 7; the analysis goes on"))
+          arg("--timeout", type=duration, default=None, help="with --wait: then exit with 7; the analysis goes on"),
+          gives=(analysis_document, "estimates"))
     def analyze(self, dataset: str, model: str, file: str, wait: bool, timeout: float | None) -> int:
         """Measure a dataset's rows under a base model's tokenizer and chat template, without a device."""
         if timeout is not None and not wait:
@@ -55,7 +57,7 @@ class AnalysisVerbs(NounCommand):
         found = self.client.get(ROUTE, dataset=dataset, limit=limit, offset=offset)
         self.show(found, text=lambda document: showing.listed(self, document))
 
-    @verb("cancel", arg("analysis", help="an analysis's ID, or the beginning of one"))
+    @verb("cancel", arg("analysis", help="an analysis's ID, or the beginning of one"), gives=(analysis_document,))
     def cancel(self, analysis: str) -> None:
         """Stop an analysis. What it measured so far is used where it is asked for again."""
         self.confirm(f"Cancel the analysis {analysis}?", needs_force=True)

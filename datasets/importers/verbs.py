@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets.importers.convert import KINDS, import_file
+from datasets.importers.report import Report
 from datasets.importers.table import PARTS
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from optimize_site.kernel.errors import InvalidInput
@@ -27,7 +28,8 @@ class ImportVerbs(NounCommand):
           MAP,
           arg("--keep", action="append", default=[], metavar="COLUMN", help="a column to keep beside the messages"),
           arg("--split", default="", help="which split of a folder"),
-          arg("--skip-refused", action="store_true", help="leave out records that give no row"))
+          arg("--skip-refused", action="store_true", help="leave out records that give no row"),
+          gives=(Report.document, "out"))
     def import_rows(self, file: str, kind: str, out: str, map: list[str], keep: list[str], split: str,
                     skip_refused: bool) -> None:
         """Write the records of another tool's file as rows, and report what was changed, left out or refused."""

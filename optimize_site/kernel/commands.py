@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from rich.table import Table
 
 from optimize_site.kernel.client import Client, client_for
 from optimize_site.kernel.conf import home
+from optimize_site.kernel.document_fields import Source, fields_of
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, OperationError
 from optimize_site.kernel.logs import JsonFormatter
@@ -29,6 +30,8 @@ from optimize_site.services import make_folder
 EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_REFUSED, EXIT_NOT_FOUND = 0, 1, 2, 3, 4
 EXIT_WORK_FAILED, EXIT_CANCELLED, EXIT_TIMED_OUT, EXIT_CHECK_FAILED = 5, 6, 7, 8
 RETRIES, RETRY_SECONDS = 8, 120.0
+WITHOUT_DOING = ("dry_run", "no_upload")
+"""Flags with which a verb that changes something changes nothing, and shows something else."""
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 Verb = Callable[..., int | None]
@@ -48,11 +51,17 @@ def arg(*flags: str, **options: Any) -> Argument:
     return Argument(flags, options)
 
 
-def verb(name: str, *arguments: Argument, help: str = "") -> Callable[[V], V]:
-    """Marks a method as the verb `name` (words apart for nested ones: "alias set") with these arguments."""
+def verb(name: str, *arguments: Argument, help: str = "", gives: Sequence[Source] = (),
+         waited: Sequence[Source] = ()) -> Callable[[V], V]:
+    """Marks a method as the verb `name` (words apart for nested ones: "alias set") with these arguments.
+
+    One that changes something states what makes the document it `gives`, and what makes the one it shows with `--wait`
+    where that is another: a field that is not there is refused before anything is done.
+    """
 
     def mark(method: V) -> V:
         method._verb = (name, arguments, help or (method.__doc__ or "").split("\n")[0])  # type: ignore[attr-defined]
+        method._gives = (gives, waited or gives)  # type: ignore[attr-defined]
         return method
 
     return mark
@@ -92,6 +101,8 @@ class NounCommand(BaseCommand):
     requires_system_checks: list[str] = []
     client: Client
     options: argparse.Namespace
+    _fields: Sequence[str] = ()
+    """The fields that were found to be those of what the verb gives, before it did anything."""
 
     def run(self, argv: Sequence[str]) -> int:
         """Parse, run the verb, and give the exit status; every refusal is one sentence on standard error."""
@@ -135,8 +146,25 @@ class NounCommand(BaseCommand):
         self.options = options
         for name in ("output", "fields", "jq", "no_color", "quiet", "force", "context"):
             values.pop(name, None)
+        if self._listed_fields(method, values):
+            return EXIT_DONE
         self.client = client_for(self.options.context)
         return method(**values) or EXIT_DONE
+
+    def _listed_fields(self, method: Verb, values: Mapping[str, Any]) -> bool:
+        """Whether all that was asked for is the fields of what a verb that changes something gives; they are shown.
+
+        Raises InvalidInput for a field that it does not give.
+        """
+        gives, waited = method._gives  # type: ignore[attr-defined]
+        if self.options.fields is None or not gives or any(values.get(flag) for flag in WITHOUT_DOING):
+            return False
+        self._fields = sorted(fields_of(*(waited if values.get("wait") else gives)))
+        if self.options.fields:
+            _check_names(_names(self.options.fields), self._fields)
+            return False
+        print(json.dumps(self._fields, indent=2))
+        return True
 
     @classmethod
     def verbs(cls) -> dict[str, Verb]:
@@ -177,7 +205,7 @@ class NounCommand(BaseCommand):
             text(document)
             return
         if self.options.fields is not None:
-            document = select_fields(document, self.options.fields)
+            document = select_fields(document, self.options.fields, self._fields)
         if self.options.jq:
             self._print_jq(document)
             return
@@ -308,27 +336,32 @@ def plain(text: str) -> str:
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
 
 
-def select_fields(document: Any, fields: str) -> Any:
+def select_fields(document: Any, fields: str, stated: Sequence[str] = ()) -> Any:
     """Only the named fields of a document or of a list's rows; with no name, the names there are.
 
-    Raises InvalidInput for a name that none of them has. An empty list has rows of any fields.
+    Raises InvalidInput for a name that none of them has and that is not `stated`. An empty list has rows of any fields.
     """
     rows = next((value for value in document.values() if isinstance(value, list)), None) \
         if isinstance(document, dict) and "total" in document else None
     subject = rows if rows is not None else document
     found = subject if isinstance(subject, list) else [subject]
-    known = sorted({name for row in found if isinstance(row, dict) for name in row})
+    known = sorted({name for row in found if isinstance(row, dict) for name in row}.union(stated))
     if not fields:
         return known
-    names = [name.strip() for name in fields.split(",")]
-    _check_names(names, known, may_be_empty=subject == [])
+    names = _names(fields)
+    if subject != []:
+        _check_names(names, known)
     picked = [{name: row.get(name) for name in names} for row in found]
     return picked if isinstance(subject, list) else picked[0]
 
 
-def _check_names(names: Sequence[str], known: Sequence[str], *, may_be_empty: bool) -> None:
+def _names(fields: str) -> list[str]:
+    return [name.strip() for name in fields.split(",")]
+
+
+def _check_names(names: Sequence[str], known: Sequence[str]) -> None:
     unknown = [name for name in names if name not in known]
-    if unknown and not may_be_empty:
+    if unknown:
         raise InvalidInput(f"There is no field {unknown[0]!r} in what this command shows.", code="usage",
                            hint=f"Its fields are {', '.join(known)}." if known else "It shows no fields.")
 

@@ -11,7 +11,8 @@ from optimize_site.kernel.commands import Argument, NounCommand
 from optimize_site.kernel.dispatch import OURS
 from optimize_site.kernel.plain import PlainCommand
 
-EVERYWHERE = """Every verb takes `-o text|json|json-compact`, `--json FIELDS` (without a value: lists the fields),
+EVERYWHERE = """Every verb takes `-o text|json|json-compact`, `--json FIELDS` (without a value: lists the fields;
+an unknown one is refused before a command that changes something has done anything),
 `--jq EXPR`, `--no-color`, `-q`, `--force` (do not ask) and `--context NAME` (speak to another box). A leading
 `training` word is dropped, and nouns are accepted in the singular and with hyphens.
 

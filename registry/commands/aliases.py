@@ -6,6 +6,7 @@ from urllib.parse import quote
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from optimize_site.kernel.errors import InvalidInput
 from registry.references import parse_artifact, shown
+from registry.render import alias_document
 
 ALIAS = arg("reference", metavar="NS/NAME:ALIAS")
 VERSION = arg("--version", required=True, metavar="vN")
@@ -30,9 +31,11 @@ def add_alias_verbs(command: type[NounCommand], noun: str) -> None:
         self.client.delete(address(routes, reference))
         self.show({"reference": reference, "removed": True}, text=lambda _: print(f"Removed {reference}."))
 
-    setattr(command, f"set_{noun}_alias", verb(f"{noun} alias set", ALIAS, VERSION, NOTE)(set_alias))
+    setting = verb(f"{noun} alias set", ALIAS, VERSION, NOTE, gives=(alias_document,))
+    removing = verb(f"{noun} alias rm", ALIAS, gives=("reference", "removed"))
+    setattr(command, f"set_{noun}_alias", setting(set_alias))
     setattr(command, f"get_{noun}_alias", verb(f"{noun} alias get", ALIAS)(get_alias))
-    setattr(command, f"remove_{noun}_alias", verb(f"{noun} alias rm", ALIAS)(remove_alias))
+    setattr(command, f"remove_{noun}_alias", removing(remove_alias))
 
 
 def address(routes: str, reference: str) -> str:

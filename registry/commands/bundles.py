@@ -14,6 +14,7 @@ from optimize_site.kernel.archives import pack_folder
 from optimize_site.kernel.blobs import read_chunks
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from optimize_site.kernel.errors import InvalidInput, OperationError, TooLarge
+from registry.bundle_render import registered_document, version_document
 from registry.commands.shown import ARCHIVED, LIMIT, OFFSET, address_of_version, kin, marked, read_lineage
 from registry.references import parse_artifact
 
@@ -50,7 +51,7 @@ class BundleVerbs(NounCommand):
 
     @verb("bundles register", NAMED, FILE, arg("--alias", default="", help="an alias to set on the version"),
           arg("--lineage", default="", metavar="FILE", help="JSON that says where it came from"),
-          arg("--description", default=""))
+          arg("--description", default=""), gives=(registered_document,))
     def register_bundle(self, reference: str, file: str, alias: str, lineage: str, description: str) -> None:
         """Register a ZIP, or a folder packed alike everywhere, as the next version of a bundle."""
         route = f"{ROUTES}/{parse_artifact(reference)}"
@@ -71,7 +72,7 @@ class BundleVerbs(NounCommand):
             self.client.download(route, target)
         self.say(f"Saved {file} ({Path(file).stat().st_size:,} bytes).")
 
-    @verb("bundles annotate", BUNDLE, arg("--description", help="an empty text clears it"))
+    @verb("bundles annotate", BUNDLE, arg("--description", help="an empty text clears it"), gives=(version_document,))
     def annotate_bundle(self, reference: str, description: str | None) -> None:
         """Set the note on a version, the newest where none is named."""
         done = self.client.post(f"{address_of_version(ROUTES, reference)}/annotate", {"description": description})

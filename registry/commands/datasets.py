@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from datasets import sending, sending_images, sending_shards, showing
+from datasets import render, sending, sending_images, sending_shards, showing
 from datasets.cutting import parse_size
 from datasets.importers.convert import KINDS
 from datasets.importers.verbs import AUTO, MAP, imported
@@ -54,7 +54,8 @@ class DatasetVerbs(NounCommand):
           arg("--no-upload", action="store_true",
               help="check the file here, say which images the box lacks, and register nothing"),
           arg("--import", dest="kind", nargs="?", const=AUTO, default="", choices=[AUTO, *KINDS], metavar="KIND",
-              help=f"the file is another tool's: {', '.join(KINDS)}, or told from its records"), MAP)
+              help=f"the file is another tool's: {', '.join(KINDS)}, or told from its records"), MAP,
+          gives=(render.registered,))
     def register_dataset(self, reference: str, file: str, alias: str, format: str, lineage: str, description: str,
                          shard_size: str, no_upload: bool, kind: str, map: list[str]) -> None:
         """Register a file as the next version of a dataset; the same examples give the version there is.
@@ -92,7 +93,7 @@ class DatasetVerbs(NounCommand):
         """List uploads that were stopped before they were registered, newest first."""
         self.show(self.client.get(sending_shards.ROUTES, limit=limit, offset=offset), text=self._uploads)
 
-    @verb("datasets abandon", arg("upload", help="the ID that `uploads` shows"))
+    @verb("datasets abandon", arg("upload", help="the ID that `uploads` shows"), gives=("id", "abandoned"))
     def abandon_dataset_upload(self, upload: str) -> None:
         """Give up an upload that was stopped; what it sent may be collected as garbage."""
         self.client.post(f"{sending_shards.ROUTES}/{quote(upload, safe='')}/abandon")
@@ -111,7 +112,8 @@ class DatasetVerbs(NounCommand):
         self.client.download(route, sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
-    @verb("datasets annotate", DATASET, arg("--description", help="an empty text clears it"))
+    @verb("datasets annotate", DATASET, arg("--description", help="an empty text clears it"),
+          gives=(render.dataset_version,))
     def annotate_dataset(self, reference: str, description: str | None) -> None:
         """Set the note on a version, the newest where none is named."""
         done = self.client.post(f"{address_of_version(ROUTES, reference)}/annotate", {"description": description})

@@ -9,7 +9,7 @@ PATHS = arg("paths", nargs="+", metavar="PATH", help="images, and folders that h
 class ImageVerbs(NounCommand):
     """What can be done with images."""
 
-    @verb("images push", PATHS)
+    @verb("images push", PATHS, gives=("images", "sent", "held"))
     def push_images(self, paths: list[str]) -> None:
         """Send images that the box does not have yet; a push that stopped goes on where it was."""
         images = sending_images.images_at(paths)

@@ -17,6 +17,7 @@ from optimize_site.kernel.commands import (
 )
 from registry.commands.bundles import archive_of
 from registry.commands.shown import ARCHIVED, LIMIT, OFFSET, kin, marked
+from registry.model_render import version_document
 
 ROUTE, TRIALS = "/v1/registry/models", "/v1/training/trials"
 NAME = arg("model", metavar="NS/NAME")
@@ -24,6 +25,10 @@ VERSION = arg("model", metavar="NS/NAME[:REF]", help="or a model ID")
 DESCRIPTOR = arg("-f", "--file", required=True, metavar="FILE", help="JSON or YAML; - for standard input")
 ADAPTER = arg("--adapter", default="", metavar="ZIP_OR_FOLDER",
               help="adapter_config.json and adapter_model.safetensors, where the descriptor is of an adapter")
+TRIAL = ("trialId", "phase", "modelId", "model", "messages", "answers", "settings", "createdAt", "endedAt", "stage",
+         "waitReason", "attempts", "cancelRequested", "failureCode", "failureReason", "failureHint", "deviceSeconds",
+         "timing", "createdBy")
+"""The fields of a trial, whose document a higher layer makes."""
 OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CANCELLED}
 
 
@@ -72,20 +77,21 @@ class ModelVerbs(NounCommand):
             self.client.download(f"{address(model)}/adapter.zip", target)
         self.say(f"Saved {path} ({path.stat().st_size / 1e6:.1f} MB).")
 
-    @verb("models register", NAME, DESCRIPTOR, ADAPTER, arg("--alias", default=""))
+    @verb("models register", NAME, DESCRIPTOR, ADAPTER, arg("--alias", default=""), gives=(version_document,))
     def register_model(self, model: str, file: str, adapter: str, alias: str) -> None:
         """Register a base model from a descriptor, or an adapter from elsewhere with its two files."""
         done = send_model(self, file, adapter, register=f"{address(model)}/register", send=f"{address(model)}/versions",
                           alias=alias)
         self.show(done, text=lambda document: print(document["reference"]))
 
-    @verb("models annotate", VERSION, arg("--description", default=None, help="an empty text clears it"))
+    @verb("models annotate", VERSION, arg("--description", default=None, help="an empty text clears it"),
+          gives=(version_document,))
     def annotate_model(self, model: str, description: str | None) -> None:
         """Set or clear the note on a version."""
         self.show(self.client.post(f"{address(model)}/annotate", {"description": description}), text=self._model)
 
     @verb("models try", VERSION, arg("--input", required=True, metavar="TEXT", help="- for standard input"),
-          arg("--instructions", default="", metavar="TEXT", help="the system message"))
+          arg("--instructions", default="", metavar="TEXT", help="the system message"), gives=TRIAL)
     def try_model(self, model: str, input: str, instructions: str) -> int:
         """Ask a model one thing, with its base model's answer beside it."""
         text = sys.stdin.read() if input == "-" else input

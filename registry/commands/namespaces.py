@@ -5,6 +5,8 @@ from urllib.parse import quote
 
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from registry.commands.shown import ARCHIVED, LIMIT, OFFSET, marked
+from registry.garbage_render import garbage_document
+from registry.render import namespace_document
 
 ROUTE = "/v1/registry/namespaces"
 
@@ -27,13 +29,14 @@ class NamespaceVerbs(NounCommand):
         """Show what a namespace holds, by name."""
         self.show(self.client.get(_address(namespace)), text=self._namespace)
 
-    @verb("namespaces annotate", arg("namespace"), arg("--description", help="an empty text clears it"))
+    @verb("namespaces annotate", arg("namespace"), arg("--description", help="an empty text clears it"),
+          gives=(namespace_document,))
     def annotate_namespace(self, namespace: str, description: str | None) -> None:
         """Set the note on a namespace."""
         done = self.client.post(f"{_address(namespace)}/annotate", {"description": description})
         self.show(done, text=self._namespace)
 
-    @verb("namespaces archive", arg("namespace"))
+    @verb("namespaces archive", arg("namespace"), gives=(namespace_document,))
     def archive_namespace(self, namespace: str) -> None:
         """Take a namespace whose work is finished out of the lists; nothing can be registered in it then."""
         self.confirm(f"Archive the namespace {namespace}?", needs_force=True)
@@ -41,13 +44,14 @@ class NamespaceVerbs(NounCommand):
             f"The namespace {document['name']} is archived; "
             f"`./optimize registry namespaces unarchive {document['name']}` brings it back."))
 
-    @verb("namespaces unarchive", arg("namespace"))
+    @verb("namespaces unarchive", arg("namespace"), gives=(namespace_document,))
     def unarchive_namespace(self, namespace: str) -> None:
         """Bring an archived namespace back."""
         self.show(self.client.post(f"{_address(namespace)}/unarchive"),
                   text=lambda document: print(f"The namespace {document['name']} is open."))
 
-    @verb("gc", arg("--dry-run", action="store_true", help="say what would go, remove nothing"))
+    @verb("gc", arg("--dry-run", action="store_true", help="say what would go, remove nothing"),
+          gives=(garbage_document,))
     def collect_garbage(self, dry_run: bool) -> None:
         """Remove stored bytes and folders that nothing refers to."""
         if not dry_run:

@@ -5,7 +5,9 @@ from typing import Any
 from optimize_site.kernel.commands import EXIT_DONE, EXIT_REFUSED, NounCommand, arg, read_document, verb
 from optimize_site.kernel.errors import InvalidInput, Problem
 from runs import branch_text, compare_text
+from runs.branches_api import sweep_document
 from runs.errors import RunRefused
+from runs.lineage import branch_document
 from runs.loss_windows import Terms
 from runs.phases import PHASES, title
 
@@ -26,7 +28,8 @@ class BranchVerbs(NounCommand):
     @verb("branch", RUN, SNAPSHOT, STEPS, RESTORE,
           arg("-f", "--overrides", default="", metavar="FILE", help="fields to change; - is standard input"),
           arg("--config-name", default="", dest="config_name"), arg("--description", default=""),
-          arg("--dry-run", action="store_true", help="check it, start nothing"), SUBMISSION)
+          arg("--dry-run", action="store_true", help="check it, start nothing"), SUBMISSION,
+          gives=(branch_document, "isNew", "warnings"))
     def branch(self, run: str, snapshot: str, steps: int, restore: str, overrides: str, config_name: str,
                description: str, dry_run: bool, submission: str) -> int:
         """Start another run from a snapshot of a run."""
@@ -62,7 +65,8 @@ class BranchVerbs(NounCommand):
           SUBMISSION, arg("--compare", action="store_true", help="wait for all of them, then compare their scores"),
           arg("--dataset", default="", help="with --compare: the rows to score them on"),
           arg("--grader", default="", help="with --compare: what scores them"),
-          arg("--max-completion-tokens", type=int, default=0, dest="tokens", help="with --compare: the longest answer"))
+          arg("--max-completion-tokens", type=int, default=0, dest="tokens", help="with --compare: the longest answer"),
+          gives=(sweep_document, "comparison"))
     def sweep(self, run: str, snapshot: str, steps: int, restore: str, grid: str, description: str, dry_run: bool,
               submission: str, compare: bool, dataset: str, grader: str, tokens: int) -> None:
         """Start a branch for each point of a grid; all are checked before any is started."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from datasets import sending, showing, splitting, validating
+from datasets import render, sending, showing, splitting, validating
 from datasets.analyses.verbs import AnalysisVerbs
 from datasets.describe_verbs import DescribeVerbs
 from datasets.importers.verbs import ImportVerbs
@@ -24,7 +24,8 @@ class Command(AnalysisVerbs, DescribeVerbs, ImageVerbs, ImportVerbs, RowVerbs):
     help = "Data by hash and bare name, and files before they are registered."
 
     @verb("create", FILE, arg("--name", default="", help="a bare name to give it, or to move to it"),
-          arg("--no-upload", action="store_true", help="check the file here and register nothing"))
+          arg("--no-upload", action="store_true", help="check the file here and register nothing"),
+          gives=(render.named, "isNew"))
     def create(self, file: str, name: str, no_upload: bool) -> None:
         """Register a file under its hash."""
         if no_upload:
@@ -43,7 +44,7 @@ class Command(AnalysisVerbs, DescribeVerbs, ImageVerbs, ImportVerbs, RowVerbs):
         """Show a dataset: what it holds and what was noticed in it."""
         self.show(self.client.get(f"/v1/datasets/{quote(dataset, safe=':@')}"), text=self._one)
 
-    @verb("name", arg("name"), arg("dataset"))
+    @verb("name", arg("name"), arg("dataset"), gives=(render.named,))
     def name(self, name: str, dataset: str) -> None:
         """Give a dataset a bare name, or move the name to it."""
         done = self.client.put(f"/v1/datasets/{quote(name, safe='')}", {"dataset": dataset})
@@ -57,7 +58,7 @@ class Command(AnalysisVerbs, DescribeVerbs, ImageVerbs, ImportVerbs, RowVerbs):
     @verb("split", arg("file"), arg("--held-out", type=float, required=True, metavar="SHARE",
                                     help="a share such as 0.2, or a number of rows"),
           arg("--out-train", required=True, metavar="FILE"), arg("--out-eval", required=True, metavar="FILE"),
-          arg("--seed", type=int, default=0))
+          arg("--seed", type=int, default=0), gives=("train", "eval", "seed"))
     def split(self, file: str, held_out: float, out_train: str, out_eval: str, seed: int) -> None:
         """Cut a held-out part off a file: every answer in proportion, no prompt on both sides. Needs no box."""
         places = [Path(place) for place in (file, out_train, out_eval)]

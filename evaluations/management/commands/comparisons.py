@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
+from evaluations.comparison_render import comparison_document
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from optimize_site.kernel.ids import SHOWN
 
@@ -21,7 +22,7 @@ class Command(NounCommand):
           arg("--all-branches", default="", dest="all_branches", metavar="PARENT"),
           arg("--dataset", default="", metavar="DATASET"), arg("--grader", default=""),
           arg("--max-completion-tokens", type=int, default=0, dest="tokens", metavar="N"),
-          arg("--submission-id", default="", dest="submission"))
+          arg("--submission-id", default="", dest="submission"), gives=(comparison_document,))
     def create(self, source: str, candidates: list[str], branches: list[str], all_branches: str, dataset: str,
                grader: str, tokens: int, submission: str) -> None:
         """Compare a snapshot with runs, or with every completed branch of its run."""

@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
+from evaluations.render import evaluation_document
 from optimize_site.kernel.commands import EXIT_CANCELLED, EXIT_DONE, EXIT_WORK_FAILED, NounCommand, arg, verb
 from optimize_site.kernel.errors import InvalidInput
 from optimize_site.kernel.ids import SHOWN
@@ -25,7 +26,7 @@ class Command(NounCommand):
     @verb("start", arg("--model", required=True, metavar="MODEL"), arg("--dataset", default="", metavar="DATASET"),
           arg("--grader", default=""), WORKLOAD, arg("--max-completion-tokens", type=int, default=0, metavar="N"),
           arg("--description", default=""), arg("--submission-id", default=""),
-          arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS)
+          arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS, gives=(evaluation_document,))
     def start(self, wait: bool, exit_status: bool, **values: Any) -> int:
         """Start an evaluation; dataset and grader are the workload's unless given."""
         if exit_status and not wait:
@@ -73,18 +74,19 @@ class Command(NounCommand):
         """Show the answers, while it runs too."""
         self.show(self._predictions(evaluation, limit, wrong_first), text=self._answers)
 
-    @verb("cancel", EVALUATION)
+    @verb("cancel", EVALUATION, gives=(evaluation_document,))
     def cancel(self, evaluation: str) -> None:
         """Stop an evaluation; its answers so far stay."""
         self.confirm(f"Cancel the evaluation {evaluation}?", needs_force=True)
         self.show(self.client.post(f"{address(evaluation)}/cancel"), text=self._record)
 
-    @verb("retry", EVALUATION)
+    @verb("retry", EVALUATION, gives=(evaluation_document,))
     def retry(self, evaluation: str) -> None:
         """Answer the rows that are missing, or that another commit of the base model answered."""
         self.show(self.client.post(f"{address(evaluation)}/retry"), text=self._record)
 
-    @verb("annotate", EVALUATION, arg("--description", default=None, help="an empty text clears it"))
+    @verb("annotate", EVALUATION, arg("--description", default=None, help="an empty text clears it"),
+          gives=(evaluation_document,))
     def annotate(self, evaluation: str, description: str | None) -> None:
         """Set or clear the note."""
         self.show(self.client.post(f"{address(evaluation)}/annotate", {"description": description}), text=self._record)

@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 from evaluations.errors import PipelineRefused
+from evaluations.pipeline_render import pipeline_document
 from optimize_site.kernel.commands import (
     EXIT_CANCELLED,
     EXIT_DONE,
@@ -37,7 +38,7 @@ class Command(NounCommand):
     @verb("start", arg("-f", "--file", required=True, metavar="FILE", help="JSON or YAML; - is standard input"),
           arg("--dry-run", action="store_true", help="check it, start nothing"),
           arg("--show-resolved", action="store_true", help="with --dry-run: every setting with its value"),
-          arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS)
+          arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS, gives=(pipeline_document,))
     def start(self, file: str, dry_run: bool, show_resolved: bool, wait: bool, exit_status: bool) -> int:
         """Start a pipeline from a descriptor."""
         if show_resolved and not dry_run:
@@ -73,18 +74,19 @@ class Command(NounCommand):
         """Follow a pipeline to its end."""
         return self._wait(pipeline, timeout, exit_status)
 
-    @verb("cancel", PIPELINE)
+    @verb("cancel", PIPELINE, gives=(pipeline_document,))
     def cancel(self, pipeline: str) -> None:
         """Cancel the stage in progress; those behind it do not run."""
         self.confirm(f"Cancel the pipeline {pipeline}?", needs_force=True)
         self.show(self.client.post(f"{address(pipeline)}/cancel"), text=self._record)
 
-    @verb("resume", PIPELINE)
+    @verb("resume", PIPELINE, gives=(pipeline_document,))
     def resume(self, pipeline: str) -> None:
         """Take a pipeline up again at the stage that did not complete."""
         self.show(self.client.post(f"{address(pipeline)}/resume"), text=self._record)
 
-    @verb("annotate", PIPELINE, arg("--description", default=None, help="an empty text clears it"))
+    @verb("annotate", PIPELINE, arg("--description", default=None, help="an empty text clears it"),
+          gives=(pipeline_document,))
     def annotate(self, pipeline: str, description: str | None) -> None:
         """Set or clear the note."""
         self.show(self.client.post(f"{address(pipeline)}/annotate", {"description": description}), text=self._record)

@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
+from evaluations.trained_models import trained_model_document
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from optimize_site.kernel.ids import SHOWN
 from registry.commands.models import ADAPTER, DESCRIPTOR, send_model
@@ -35,13 +36,14 @@ class Command(NounCommand):
         """Show a model: what it came from, what it cost, how it scored."""
         self.show(self.client.get(address(model)), text=self._record)
 
-    @verb("register", DESCRIPTOR, ADAPTER)
+    @verb("register", DESCRIPTOR, ADAPTER, gives=(trained_model_document,))
     def register(self, file: str, adapter: str) -> None:
         """Register a base model, or an adapter from elsewhere; prints its ID."""
         done = send_model(self, file, adapter, register=ROUTE, send=f"{ROUTE}/adapter")
         self.show(done, text=lambda document: print(document["modelId"]))
 
-    @verb("annotate", MODEL, arg("--description", default=None, help="an empty text clears it"))
+    @verb("annotate", MODEL, arg("--description", default=None, help="an empty text clears it"),
+          gives=(trained_model_document,))
     def annotate(self, model: str, description: str | None) -> None:
         """Set or clear the note."""
         self.show(self.client.post(f"{address(model)}/annotate", {"description": description}), text=self._record)

@@ -15,6 +15,7 @@ from optimize_site.kernel.commands import (
 )
 from optimize_site.kernel.errors import InvalidInput
 from optimize_site.kernel.ids import SHOWN
+from registry.base_model_render import base_model_document
 
 ROUTE = "/v1/training/base-models"
 SELECT_SECONDS = 30 * 60.0
@@ -38,7 +39,8 @@ class Command(NounCommand):
         self.show(self.client.get(address(base_model)), text=self._record)
 
     @verb("select", BASE_MODEL, arg("--wait", action="store_true", help="until it is ready"),
-          arg("--timeout", type=duration, default=None, help="with --wait; 30m unless given, 0 for no end"))
+          arg("--timeout", type=duration, default=None, help="with --wait; 30m unless given, 0 for no end"),
+          gives=(base_model_document,))
     def select(self, base_model: str, wait: bool, timeout: float | None) -> int:
         """Have a base model prepared."""
         if timeout is not None and not wait:
@@ -54,7 +56,7 @@ class Command(NounCommand):
         """Wait for a base model that is being prepared; fails where it was refused or nobody selected it."""
         return self._wait(base_model, timeout)
 
-    @verb("deselect", BASE_MODEL)
+    @verb("deselect", BASE_MODEL, gives=(base_model_document,))
     def deselect(self, base_model: str) -> None:
         """Take a choice back; what was registered stays."""
         self.show(self.client.post(f"{address(base_model)}/deselect"), text=self._record)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from optimize_site.kernel.commands import NounCommand, arg, verb
+from registry.bundle_render import registered_document
 from registry.commands.bundles import bundle_address, send_archive
 
 
@@ -11,7 +12,7 @@ class Command(NounCommand):
     help = "Bundles by hash and bare name; `registry bundles` has them by namespace and version."
 
     @verb("push", arg("path", metavar="PATH", help="a ZIP, or a folder that is packed"),
-          arg("--name", default="", help="a bare name to give it, or to move to it"))
+          arg("--name", default="", help="a bare name to give it, or to move to it"), gives=(registered_document,))
     def push(self, path: str, name: str) -> None:
         """Register a ZIP or a folder; what is held already is not sent again."""
         self.show(send_archive(self, path, "/v1/bundles/held", "/v1/bundles", {"name": name}), text=self._pushed)

@@ -6,6 +6,7 @@ from urllib.parse import quote
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from optimize_site.kernel.ids import SHOWN
 from registry.commands.shown import marked
+from registry.workload_render import reference_document, workload_document
 
 ROUTE = "/v1/training/workloads"
 WORKLOAD = arg("workload", metavar="WORKLOAD", help="name, ID, or the beginning of an ID")
@@ -21,7 +22,8 @@ class Command(NounCommand):
     noun = "workloads"
     help = "Workloads: a task's evaluation dataset and grader, its references and its scores."
 
-    @verb("create", arg("name", metavar="NAME"), DATASET, GRADER, arg("--description", default=""))
+    @verb("create", arg("name", metavar="NAME"), DATASET, GRADER, arg("--description", default=""),
+          gives=(workload_document,))
     def create(self, name: str, dataset: str, grader: str, description: str) -> None:
         """Make a workload; its name is its registry namespace too."""
         made = self.client.post(ROUTE, {"name": name, "dataset": dataset, "grader": grader, "description": description})
@@ -38,36 +40,38 @@ class Command(NounCommand):
         """Show a workload: what judges it and what it refers to."""
         self.show(self.client.get(address(workload)), text=self._record)
 
-    @verb("rename", WORKLOAD, arg("name", metavar="NAME"))
+    @verb("rename", WORKLOAD, arg("name", metavar="NAME"), gives=(workload_document,))
     def rename(self, workload: str, name: str) -> None:
         """Change the label; the namespace stays."""
         self.show(self.client.post(f"{address(workload)}/rename", {"name": name}), text=self._record)
 
-    @verb("annotate", WORKLOAD, arg("--description", default=None, help="an empty text clears it"))
+    @verb("annotate", WORKLOAD, arg("--description", default=None, help="an empty text clears it"),
+          gives=(workload_document,))
     def annotate(self, workload: str, description: str | None) -> None:
         """Set or clear the note."""
         self.show(self.client.post(f"{address(workload)}/annotate", {"description": description}), text=self._record)
 
-    @verb("archive", WORKLOAD)
+    @verb("archive", WORKLOAD, gives=(workload_document,))
     def archive(self, workload: str) -> None:
         """Take a finished workload out of the lists; it takes no new work then."""
         self.confirm(f"Archive the workload {workload}?", needs_force=True)
         self.show(self.client.post(f"{address(workload)}/archive"), text=self._archived)
 
-    @verb("unarchive", WORKLOAD)
+    @verb("unarchive", WORKLOAD, gives=(workload_document,))
     def unarchive(self, workload: str) -> None:
         """Bring an archived workload back."""
         self.show(self.client.post(f"{address(workload)}/unarchive"),
                   text=lambda found: print(f"The workload {found['name']} is open."))
 
-    @verb("set-evaluation", WORKLOAD, arg("--dataset", required=True, metavar="DATASET"), GRADER)
+    @verb("set-evaluation", WORKLOAD, arg("--dataset", required=True, metavar="DATASET"), GRADER,
+          gives=(workload_document,))
     def set_evaluation(self, workload: str, dataset: str, grader: str) -> None:
         """Set the dataset and grader that judge its models."""
         self.show(self.client.post(f"{address(workload)}/set-evaluation", {"dataset": dataset, "grader": grader}),
                   text=self._record)
 
     @verb("refs set", WORKLOAD, arg("name", metavar="REF", help="base, candidate or champion"),
-          arg("model", metavar="MODEL"), NOTE)
+          arg("model", metavar="MODEL"), NOTE, gives=(reference_document,))
     def set_reference(self, workload: str, name: str, model: str, note: str) -> None:
         """Point a reference at a model; `champion` is a promotion."""
         body = {"model": model, "note": note, "force": self.options.force}
@@ -94,7 +98,7 @@ class Command(NounCommand):
         found = self.client.get(f"{address(workload)}/flips", a=a, b=b)
         self.show(found, text=lambda document: self._flips(document, limit))
 
-    @verb("promote", WORKLOAD, arg("model", metavar="MODEL"), NOTE)
+    @verb("promote", WORKLOAD, arg("model", metavar="MODEL"), NOTE, gives=(reference_document,))
     def promote(self, workload: str, model: str, note: str) -> None:
         """Make a model the champion, on the evidence of its evaluation; --force with --note goes ahead without."""
         body = {"model": model, "note": note, "force": self.options.force}

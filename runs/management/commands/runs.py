@@ -25,7 +25,7 @@ from optimize_site.kernel.commands import (
 )
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, Problem, Unavailable
-from runs import text, verify_text
+from runs import render, text, verify_text
 from runs.errors import RunRefused
 from runs.lengths_text import lengths_rows
 from runs.management.branch_verbs import BranchVerbs
@@ -57,7 +57,8 @@ class Command(BranchVerbs, RolloutVerbs):
               help="lay a value over the file: config.hyperparams.lora.rank=16"),
           arg("--dry-run", action="store_true", help="check it, start nothing"),
           arg("--show-resolved", action="store_true", help="with --dry-run: every setting with its value"),
-          arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS)
+          arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS,
+          gives=(render.submission_document,), waited=(render.run_document,))
     def start(self, file: str, changes: list[str], dry_run: bool, show_resolved: bool, wait: bool,
               exit_status: bool) -> int:
         """Start a run from a descriptor, after checking it and asking."""
@@ -107,7 +108,7 @@ class Command(BranchVerbs, RolloutVerbs):
         """Follow a run to its end."""
         return self._wait(run, timeout, exit_status)
 
-    @verb("cancel", RUN)
+    @verb("cancel", RUN, gives=(render.run_document,))
     def cancel(self, run: str) -> None:
         """Stop a run. Its device is freed, its snapshots stay."""
         self.confirm(f"Cancel the run {run}?", needs_force=True)
@@ -116,7 +117,8 @@ class Command(BranchVerbs, RolloutVerbs):
 
     @verb("pause", RUN, arg("--checkpoint", required=True, choices=["save", "latest"],
                             help="save: write a snapshot first; latest: end at once, keep the newest there is"),
-          arg("--wait", action="store_true", help="until it rests and its device is free"))
+          arg("--wait", action="store_true", help="until it rests and its device is free"),
+          gives=(render.run_document,))
     def pause(self, run: str, checkpoint: str, wait: bool) -> None:
         """Have a run rest: its device is freed, and `resume` goes on from its newest save."""
         found = self.client.post(f"{address(run)}/pause", {"checkpoint": checkpoint})
@@ -125,28 +127,30 @@ class Command(BranchVerbs, RolloutVerbs):
             found = self.client.get(address(run))
         self.show(found, text=lambda document: print(text.pause_line(document)))
 
-    @verb("resume", RUN)
+    @verb("resume", RUN, gives=(render.run_document,))
     def resume(self, run: str) -> None:
         """Go on with a paused run, as another attempt of it."""
         found = self.client.post(f"{address(run)}/resume")
         self.show(found, text=lambda document: print(text.status_line(document)))
 
     @verb("prioritize", RUN, arg("--behind", default="", metavar="RUN", help="right behind this one; in front of all "
-                                 "unless given"))
+                                 "unless given"), gives=(render.run_document,))
     def prioritize(self, run: str, behind: str) -> None:
         """Give a waiting run another place in the queue."""
         found = self.client.post(f"{address(run)}/prioritize", {"behind": behind})
         self.show(found, text=lambda document: print(text.status_line(document)))
 
     @verb("annotate", RUN, arg("--description", default=None, help="an empty text clears it"),
-          arg("--config-name", default=None, dest="config_name", help="heads the configuration in the scores"))
+          arg("--config-name", default=None, dest="config_name", help="heads the configuration in the scores"),
+          gives=(render.run_document,))
     def annotate(self, run: str, description: str | None, config_name: str | None) -> None:
         """Set or clear the notes on a run."""
         body = {"description": description, "configName": config_name}
         self.show(self.client.post(f"{address(run)}/annotate", body), text=lambda found: self._record(found, False))
 
     @verb("metrics", RUN, arg("--limit", type=int, default=0, help="the most recent steps; all unless given"),
-          arg("--columns", "--fields", default="", dest="columns", metavar="NAMES", help="more columns: a,b,c; a reward term's mean share is terms:NAME"))
+          arg("--columns", "--fields", default="", dest="columns", metavar="NAMES",
+              help="more columns: a,b,c; a reward term's mean share is terms:NAME"))
     def metrics(self, run: str, limit: int, columns: str) -> None:
         """Show the figures of each update."""
         found = self.client.get(f"{address(run)}/metrics", limit=limit)["metrics"]

@@ -4,6 +4,7 @@ from typing import Any
 
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from runs import text
+from runs.render import candidate_document, snapshot_record
 
 ROUTE = "/v1/training/snapshots"
 SNAPSHOT = arg("snapshot", metavar="SNAPSHOT", help="ID, or the beginning of one")
@@ -21,22 +22,23 @@ class Command(NounCommand):
         """Show where a snapshot comes from, what it holds and who holds it."""
         self._show(self.client.get(address(snapshot)))
 
-    @verb("pin", SNAPSHOT, KIND)
+    @verb("pin", SNAPSHOT, KIND, gives=(snapshot_record,))
     def pin(self, snapshot: str, kind: str) -> None:
         """Keep a snapshot whatever retention says."""
         self._show(self.client.post(f"{address(snapshot)}/pin", {"kind": kind}))
 
-    @verb("unpin", SNAPSHOT, KIND)
+    @verb("unpin", SNAPSHOT, KIND, gives=(snapshot_record,))
     def unpin(self, snapshot: str, kind: str) -> None:
         """Leave a snapshot to retention again."""
         self._show(self.client.post(f"{address(snapshot)}/unpin", {"kind": kind}))
 
-    @verb("release", SNAPSHOT, arg("owner", metavar="OWNER", help="the run or model that holds it"), KIND)
+    @verb("release", SNAPSHOT, arg("owner", metavar="OWNER", help="the run or model that holds it"), KIND,
+          gives=(snapshot_record,))
     def release(self, snapshot: str, owner: str, kind: str) -> None:
         """Clear a hold that was left behind."""
         self._show(self.client.post(f"{address(snapshot)}/release", {"owner": owner, "kind": kind}))
 
-    @verb("register", SNAPSHOT)
+    @verb("register", SNAPSHOT, gives=(candidate_document,))
     def register(self, snapshot: str) -> None:
         """Ask for a model of the snapshot's weights; `candidate` tells how it stands."""
         self._candidate(self.client.post(f"{address(snapshot)}/register"))

@@ -24,7 +24,7 @@ class Command(NounCommand):
     noun = "contexts"
     help = "Other boxes that --context can name."
 
-    @verb("add", arg("name"), arg("--url", required=True), arg("--token", required=True))
+    @verb("add", arg("name"), arg("--url", required=True), arg("--token", required=True), gives=("name", "url"))
     def add(self, name: str, url: str, token: str) -> None:
         """Remember another box; its token is tried first."""
         Client(url.rstrip("/"), token).get("/v1/training/info")
@@ -37,7 +37,7 @@ class Command(NounCommand):
         rows = [{"name": name, "url": login["url"]} for name, login in sorted(read_contexts().items())]
         self.show({"contexts": rows, "total": len(rows)}, text=self._table)
 
-    @verb("remove", arg("name"))
+    @verb("remove", arg("name"), gives=("name",))
     def remove(self, name: str) -> None:
         """Forget a box."""
         known = read_contexts()

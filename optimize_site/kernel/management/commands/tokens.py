@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
+from optimize_site.kernel.accounts import token_document
 from optimize_site.kernel.commands import NounCommand, arg, verb
 
 
@@ -10,7 +11,8 @@ class Command(NounCommand):
     noun = "tokens"
     help = "Bearer tokens for programs."
 
-    @verb("create", arg("name"), arg("--user", default="admin", help="whose token it is"))
+    @verb("create", arg("name"), arg("--user", default="admin", help="whose token it is"),
+          gives=(token_document, "token"))
     def create(self, name: str, user: str) -> None:
         """Make a token; its text is printed once."""
         made = self.client.post("/v1/box/tokens", {"name": name, "user": user})
@@ -22,7 +24,7 @@ class Command(NounCommand):
         """List tokens by their visible beginning."""
         self.show(self.client.get("/v1/box/tokens"), text=self._table)
 
-    @verb("revoke", arg("token", help="its name or visible beginning"))
+    @verb("revoke", arg("token", help="its name or visible beginning"), gives=(token_document,))
     def revoke(self, token: str) -> None:
         """End a token."""
         ended = self.client.post(f"/v1/box/tokens/{quote(token, safe='')}/revoke")

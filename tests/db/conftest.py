@@ -1,0 +1,26 @@
+"""What holds for every test here that runs a command."""
+
+import pytest
+
+from optimize_site.kernel.commands import WITHOUT_DOING, NounCommand
+from optimize_site.kernel.document_fields import fields_of
+
+
+@pytest.fixture(autouse=True)
+def no_field_that_was_not_stated(monkeypatch):
+    """What a verb shows has only the fields that it says it gives."""
+    look, show = NounCommand._listed_fields, NounCommand.show
+
+    def looking(self, method, values):
+        gives, waited = method._gives
+        is_doing = not any(values.get(flag) for flag in WITHOUT_DOING)
+        self._promised = fields_of(*(waited if values.get("wait") else gives)) if is_doing else frozenset()
+        return look(self, method, values)
+
+    def showing(self, document, text=None):
+        promised = getattr(self, "_promised", frozenset())
+        assert not promised or set(document) <= promised, set(document) - promised
+        show(self, document, text)
+
+    monkeypatch.setattr(NounCommand, "_listed_fields", looking)
+    monkeypatch.setattr(NounCommand, "show", showing)
