@@ -10,13 +10,13 @@ from endpoints import phases
 from endpoints.operations.work_steps import queue
 from optimize_site.kernel import events
 from optimize_site.kernel.auth import SYSTEM
-from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.losses import loss_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import PhaseTable, move
 from optimize_site.kernel.work import Ask, Ending, attempt_folder
 from optimize_site.kernel.work_row import WorkRow
+from registry.adapter_folder import lay_out_adapter
 from registry.base_model_queries import BaseModelState
 from registry.model_queries import serving_of
 from registry.models import Version
@@ -118,19 +118,7 @@ def adapter_folder(version: Version, attempt: Attempt) -> str | None:
 
 def adapter_in(folder: Path, version: Version) -> str | None:
     """The folder, with the adapter's blobs under their names; None for a base model, which has none."""
-    if serving_of(version).is_base:
-        return None
-    folder.mkdir(parents=True, exist_ok=True)
-    for entry in version.objects_listing:
-        _link(blob_path(entry["sha256"]), folder / Path(entry["path"]).name)
-    return str(folder)
-
-
-def _link(blob: Path, name: Path) -> None:
-    if not blob.is_file():
-        raise FileNotFoundError(f"the adapter's file {name.name} is not in the state folder any more")
-    name.unlink(missing_ok=True)
-    name.symlink_to(blob)
+    return None if serving_of(version).is_base else str(lay_out_adapter(version, folder))
 
 
 def judge_plan(state: BaseModelState, *, adapter: str | None, socket: str = "",

@@ -56,9 +56,9 @@ def get_model(text: str, namespace: str = "") -> Version:
     return resolve_version(Artifact.Kind.MODEL, text, namespace=namespace)
 
 
-def get_adapter(text: str) -> Version:
+def get_adapter(text: str, namespace: str = "") -> Version:
     """The trained model that `text` names. Raises NotFound, or NoAdapter for a base model."""
-    version = get_model(text)
+    version = get_model(text, namespace)
     if not version.objects_listing:
         raise NoAdapter(f"{version.reference} is the base model itself; it has no adapter.",
                         hint="Name a model that a run trained.")

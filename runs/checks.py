@@ -19,6 +19,8 @@ from runs.box_checks import (
 from runs.data_checks import check_run_data, warn_of_data
 from runs.descriptor import REINFORCEMENT, Config, Data, Loss, RunDescriptor, method_of
 from runs.facts import Facts
+from runs.reinforcement import check_reinforcement, check_warm_start, warn_of_reinforcement
+from runs.reward import check_reward, warn_of_reward
 from runs.smoke import check_smoke
 
 
@@ -31,10 +33,12 @@ def check_all(descriptor: RunDescriptor, facts: Facts, config: Mapping[str, Any]
         *check_required(descriptor), *check_workload(descriptor, facts), *check_base_model(facts),
         *check_method(descriptor, facts), *check_groups(stated, method), *check_run_data(descriptor, config, facts),
         *check_adapter(config, facts), *check_schedule(config, method), *check_passes(config, execution),
-        *check_length(config, facts), *check_reinforcement(stated, execution),
+        *check_length(config, facts), *check_reinforcement(stated, config, execution),
+        *check_warm_start(descriptor, config, execution, facts),
+        *(check_reward(descriptor) if method in REINFORCEMENT else ()),
         *check_model(config, execution, facts), *check_engine(descriptor, execution, facts),
         *check_engine_settings(stated, method, facts), *check_devices(execution, facts),
-        *check_memory(descriptor, facts), *check_smoke(descriptor, facts), *check_grader(descriptor),
+        *check_memory(descriptor, facts), *check_smoke(descriptor, facts), *check_grader(descriptor, facts),
     ]
     unmeasured, warnings = check_envelope(config, execution, facts, method)
     return problems + unmeasured, warnings + _warn(config, execution, facts) + warn_of_data(config, facts)
@@ -195,18 +199,6 @@ def check_length(config: Mapping[str, Any], facts: Facts) -> Iterator[Problem]:
                       f"State at most {limit}.")
 
 
-def check_reinforcement(stated: Config, execution: Mapping[str, Any]) -> Iterator[Problem]:
-    """Settings of layouts that do not exist."""
-    if execution["rolloutGpus"] > 0:
-        yield Problem("execution.rolloutGpus", "rollout_gpus_not_supported", f"execution.rolloutGpus is "
-                      f"{execution['rolloutGpus']}; rollouts are generated on the training devices.",
-                      "Leave it out, and count every device in execution.gpus.")
-    staleness = stated.rl_hyperparams and stated.rl_hyperparams.staleness_threshold
-    if staleness:
-        yield Problem("config.rlHyperparams.stalenessThreshold", "staleness_not_supported", f"stalenessThreshold is "
-                      f"{staleness}; every step trains on rollouts of the current weights.", "Leave it out.")
-
-
 def check_model(config: Mapping[str, Any], execution: Mapping[str, Any], facts: Facts) -> Iterator[Problem]:
     """Precision and attention that the engine and device have."""
     model, kind = config["model"], device_kind(execution["deviceProfile"], facts)
@@ -219,18 +211,29 @@ def check_model(config: Mapping[str, Any], execution: Mapping[str, Any], facts: 
                       "processors.", "Use sdpa or eager.")
 
 
-def check_grader(descriptor: RunDescriptor) -> Iterator[Problem]:
+def check_grader(descriptor: RunDescriptor, facts: Facts) -> Iterator[Problem]:
     """A grader that this box can score with."""
     if descriptor.grader is None:
         return
     try:
-        available_grader(descriptor.grader)
+        available_grader(descriptor.grader, namespace=facts.workload.namespace if facts.workload else "")
     except OperationError as error:
         yield Problem("grader", error.code, error.detail, error.hint)
 
 
 def _warn(config: Mapping[str, Any], execution: Mapping[str, Any], facts: Facts) -> Warnings:
     """What a person should know that stops nothing."""
+    return [*_warn_of_precision(config, execution, facts), *_warn_of_learning(config, facts)]
+
+
+def _warn_of_learning(config: Mapping[str, Any], facts: Facts) -> Warnings:
+    if "rlHyperparams" not in config:
+        return []
+    has_start = facts.warm_start is not None or config.get("warmStartConfigHash") is not None
+    return [*warn_of_reinforcement(config), *warn_of_reward(config["reward"], starts_from_adapter=has_start)]
+
+
+def _warn_of_precision(config: Mapping[str, Any], execution: Mapping[str, Any], facts: Facts) -> Warnings:
     if config["model"]["precision"] == "INT4" and device_kind(execution["deviceProfile"], facts) == "cpu":
         return [{"code": "int4_on_processors", "message": "INT4 on the box's processors saves memory and is slower "
                  "than BF16."}]

@@ -40,6 +40,7 @@ def check_datasets(facts: Facts, method: str) -> Iterator[Problem]:
     yield from _check_tools(facts)
     if method in REINFORCEMENT:
         yield from _check_rollout_tools(facts, method)
+        yield from _check_answers(facts, method)
     if facts.dataset and facts.validation and facts.dataset.content_hash == facts.validation.content_hash:
         yield Problem("config.data.validationDataset", "validation_is_training", f"The validation dataset "
                       f"{facts.validation.reference} holds the same examples as the training dataset "
@@ -88,6 +89,16 @@ def _check_rollout_tools(facts: Facts, method: str) -> Iterator[Problem]:
             yield Problem(path, "tools_not_rolled_out", f"{dataset.reference} has {rows} tools, and a {method} run "
                           "under trl or verl rolls out prompts without them: it would train unlike evaluation and "
                           "serving.", "Remove the tools from every row.")
+
+
+def _check_answers(facts: Facts, method: str) -> Iterator[Problem]:
+    """A reward compares texts. A version whose answers were not counted passes, and its job refuses the row."""
+    for path, dataset in _datasets(facts):
+        if dataset.num_call_answers:
+            rows = "1 row whose answer calls" if dataset.num_call_answers == 1 \
+                else f"{dataset.num_call_answers} rows whose answer calls"
+            yield Problem(path, "answer_calls_tools", f"{dataset.reference} has {rows} tools; a {method} run compares "
+                          "an answer's text.", "Remove these rows, or train on them with the method sft.")
 
 
 def check_prepared(path: str, dataset: DatasetFacts, base: BaseModelFacts) -> Iterator[Problem]:

@@ -100,25 +100,30 @@ class RlHyperparams(Part):
     optimizer: Optimizer | None = note("The update.")
     scheduler: Scheduler | None = note("constant or cosine.")
     epochs: Count | None = note("Passes over the prompts.", "1")
-    max_steps: Count | None = note("A cap on updates; above zero it overrides epochs.", "0, no cap")
-    group_size: Count | None = note("Completions sampled for a prompt.", "4")
-    prompts_per_step: Count | None = note("Prompts rolled out in a step; a multiple of execution.gpus.", "8")
+    max_steps: Count | None = note("The updates of the run; above zero it overrides epochs.", "0, by epochs")
+    group_size: Count | None = note("Completions sampled for a prompt, at least two: they are judged against each "
+                                    "other.", "4")
+    prompts_per_step: Count | None = note("Prompts rolled out in a step, which is one update; a multiple of "
+                                          "execution.gpus.", "8")
     kl_beta: Number | None = note("KL penalty toward the reference policy; zero is none.", "0.04")
     temperature: Number | None = note("Sampling temperature; zero is greedy.", "0.7")
-    max_completion_length: Count | None = note("The longest completion sampled, in tokens.", "256")
+    max_completion_length: Count | None = note("The longest completion sampled, in tokens; a prompt must leave room "
+                                               "for it in maxSeqLength.", "256")
     staleness_threshold: Count | None = note("Not supported; above zero is refused.", "0")
 
 
 class RewardTerm(Part):
-    """One part of a reward: a bundle's function, a model, or the run's grader."""
+    """One part of a reward: a bundle's function, a model that judges, or a grader."""
 
-    kind: Literal["rule", "model", "grader"] | None = note("What scores.", "required")
+    kind: Literal["rule", "model", "grader"] | None = note("What scores: `rule` is a bundle's function, `model` a "
+                                                           "judge, `grader` any grader.", "required")
     weight: Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)] | None = note("Its share of the sum.", "1")
     bundle: Name | None = note("The bundle of a rule, by name or hash.")
     module: Name | None = note("The bundle's module.")
     function: Name | None = note("The function.", "compute_score")
     model: Name | None = note("The model that judges.")
     instructions: Text | None = note("The judge's instructions.")
+    grader: GraderText | None = note("A grader of the term's own, such as `exact`.", "the run's grader")
 
 
 class Reward(Part):

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from optimize_site.kernel.catalog import BaseModelEntry, Catalog
 from optimize_site.kernel.errors import Problem
+from optimize_site.kernel.judges import Appointment
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class DatasetFacts:
     num_images: int = 0
     num_tool_rows: int | None = None
     """Rows that offer tools; None where nobody counted them."""
+    num_call_answers: int | None = None
+    """Rows whose answer calls tools; None where nobody counted them."""
     columns: Mapping[str, int] | None = None
     """Rows that hold something under each key beside messages and tools; None where nobody counted them."""
     tokenizer: str = ""
@@ -43,6 +47,40 @@ class DatasetFacts:
         """What the run keeps beside its configuration."""
         return {"stated": self.stated, "reference": self.reference, "versionId": self.version_id,
                 "contentHash": self.content_hash, "numExamples": self.num_examples}
+
+
+@dataclass(frozen=True)
+class BundleFacts:
+    """A registered bundle that scores completions, and how it was named."""
+
+    stated: str
+    reference: str
+    version_id: str
+    content_hash: str
+
+    def reference_document(self) -> dict[str, object]:
+        """What the run keeps beside its configuration."""
+        return {"stated": self.stated, "reference": self.reference, "versionId": self.version_id,
+                "contentHash": self.content_hash}
+
+
+@dataclass(frozen=True)
+class WarmStartFacts:
+    """A registered adapter that a run starts from. `config_hash` is that of the run that trained it, or where there
+    was none here the digest of the version; `lora` the shape that its own configuration states."""
+
+    stated: str
+    reference: str
+    version_id: str
+    config_hash: str
+    base_model: str
+    base_revision: str
+    lora: Mapping[str, Any]
+
+    def reference_document(self) -> dict[str, object]:
+        """What the run keeps beside its configuration."""
+        return {"stated": self.stated, "reference": self.reference, "versionId": self.version_id,
+                "configHash": self.config_hash}
 
 
 @dataclass(frozen=True)
@@ -84,6 +122,13 @@ class Facts:
     base_model: BaseModelFacts | None = None
     dataset: DatasetFacts | None = None
     validation: DatasetFacts | None = None
+    graders: Mapping[str, str] = field(default_factory=dict)
+    """The one text of each grader that a reward names, by how it was written."""
+    bundles: Mapping[str, BundleFacts] = field(default_factory=dict)
+    """The bundles that a reward names, by how they are named."""
+    judges: Mapping[tuple[str, str], Appointment] = field(default_factory=dict)
+    """The models that judge for a reward, by how they are named and what they are told where that is stated."""
+    warm_start: WarmStartFacts | None = None
     devices: tuple[DeviceFacts, ...] = ()
     allowed_engines: tuple[str, ...] = ("trl",)
     strict_envelopes: bool = False

@@ -1,23 +1,27 @@
 """Looks up what a descriptor names: its workload, base model and datasets, the box's devices and settings."""
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from datasets.queries import example_set
 from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.conf import setting
-from optimize_site.kernel.errors import OperationError, Problem
+from optimize_site.kernel.errors import Problem
 from optimize_site.kernel.models import Device
 from registry.base_model_queries import BaseModelState, base_model_state, list_base_models
 from registry.models import Version, Workload
 from registry.queries import resolve_version
 from registry.workload_queries import get_workload, references_of
-from runs.descriptor import RunDescriptor
+from runs.descriptor import REINFORCEMENT, RunDescriptor, method_of
 from runs.facts import BaseModelFacts, DatasetFacts, DeviceFacts, Facts, WorkloadFacts
+from runs.looking_up import tried
+from runs.scorer_lookups import find_scorers
+from runs.warm_starts import warm_start_facts
 
 GIB = 1024**3
-T = TypeVar("T")
 
 
 def facts_for(descriptor: RunDescriptor) -> Facts:
@@ -25,18 +29,28 @@ def facts_for(descriptor: RunDescriptor) -> Facts:
     problems: list[Problem] = []
     named = descriptor.workload or descriptor.project
     path = "workload" if descriptor.workload else "project"
-    workload = _try(problems, path, lambda: get_workload(named)) if named else None
+    workload = tried(problems, path, lambda: get_workload(named)) if named else None
     namespace = workload.namespace_id if workload else None
     config = descriptor.config
     dataset = _dataset(problems, "config.dataset", config.dataset if config else None, namespace)
     validation = config.data.validation_dataset if config and config.data else None
     catalog = load_catalog()
-    return Facts(
+    found = Facts(
         catalog=catalog, workload=_workload(workload), base_model=_base_model(problems, descriptor, workload),
         dataset=dataset, validation=_dataset(problems, "config.data.validationDataset", validation, namespace),
         devices=present_devices(), allowed_engines=tuple(setting("trainer.runs.allowed-engines")),
         strict_envelopes=catalog.defaults.strict_envelopes
-        or bool(setting("trainer.base-model-catalog.strict-envelopes")), problems=tuple(problems))
+        or bool(setting("trainer.base-model-catalog.strict-envelopes")))
+    if method_of(descriptor) in REINFORCEMENT:
+        found = _with_reward(problems, descriptor, found, namespace)
+    return replace(found, problems=tuple(problems))
+
+
+def _with_reward(problems: list[Problem], descriptor: RunDescriptor, facts: Facts, namespace: str | None) -> Facts:
+    """What only a reinforcement run names: what scores its completions, and the adapter that it starts from."""
+    named = descriptor.warm_start_model_id
+    start = tried(problems, "warmStartModelId", partial(warm_start_facts, named, namespace)) if named else None
+    return find_scorers(problems, descriptor, replace(facts, warm_start=start), namespace or "")
 
 
 def present_devices() -> tuple[DeviceFacts, ...]:
@@ -50,14 +64,6 @@ def present_devices() -> tuple[DeviceFacts, ...]:
     return tuple(sorted(found, key=lambda device: device.kind == "cpu"))
 
 
-def _try(problems: list[Problem], path: str, look: Callable[[], T]) -> T | None:
-    try:
-        return look()
-    except OperationError as error:
-        problems.append(Problem(path, error.code, error.detail, error.hint))
-        return None
-
-
 def _workload(workload: Workload | None) -> WorkloadFacts | None:
     if workload is None:
         return None
@@ -66,7 +72,7 @@ def _workload(workload: Workload | None) -> WorkloadFacts | None:
 
 
 def _dataset(problems: list[Problem], path: str, text: str | None, namespace: str | None) -> DatasetFacts | None:
-    version = _try(problems, path, lambda: resolve_version("dataset", text, namespace=namespace)) if text else None
+    version = tried(problems, path, lambda: resolve_version("dataset", text, namespace=namespace)) if text else None
     return dataset_facts(version, stated=text or "") if version else None
 
 
@@ -75,9 +81,13 @@ def dataset_facts(version: Version, *, stated: str) -> DatasetFacts:
     examples = example_set(version)
     return DatasetFacts(stated, version.reference, version.pk, version.content_hash, examples.num_examples,
                         version.format, examples.num_images, examples.num_tool_rows,
-                        examples.statistics.get("columns"),
+                        _call_answers(examples.statistics), examples.statistics.get("columns"),
                         (examples.details.get("tokenizer") or {}).get("repository", ""),
                         examples.details.get("chatTemplateSha256") or "")
+
+
+def _call_answers(statistics: Mapping[str, Any]) -> int | None:
+    return statistics["answers"].get("calls", 0) if "answers" in statistics else None
 
 
 def _base_model(problems: list[Problem], descriptor: RunDescriptor, workload: Workload | None) -> BaseModelFacts | None:
@@ -87,7 +97,7 @@ def _base_model(problems: list[Problem], descriptor: RunDescriptor, workload: Wo
             problems.append(Problem("baseModel", "required", f"baseModel is missing, and the workload {workload.name} "
                                     "has no base reference.", _selected_hint()))
         return None
-    state = _try(problems, "baseModel", lambda: base_model_state(named))
+    state = tried(problems, "baseModel", lambda: base_model_state(named))
     if state is None or state.entry is None or not state.is_allowed:
         if not any(problem.path == "baseModel" for problem in problems):
             problems.append(Problem("baseModel", "base_model_not_allowed",

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from optimize_site.kernel.text import written_path
 from optimize_site.kernel.words import state_word
+from runs.setting_leaves import is_stated, setting_leaves
 from runs.text import spell_bytes, spell_duration
 from runs.wording import shown_path
 
@@ -80,15 +82,10 @@ def settings_rows(config: Mapping[str, Any], execution: Mapping[str, Any],
                   stated: Sequence[str]) -> list[dict[str, Any]]:
     """Every setting by its path, with its value and whether the person stated it."""
     written = set(stated)
-    return [{"path": shown_path(path), "full": ".".join(path), "value": value, "is_stated": ".".join(path) in written}
+    return [{"path": shown_path(path), "full": written_path(path), "value": value,
+             "is_stated": is_stated(path, written)}
             for group, values in (("config", config), ("execution", execution))
-            for path, value in _leaves(values, (group,))]
-
-
-def _leaves(node: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any]]:
-    if not isinstance(node, Mapping) or not node:
-        return [(path, node)]
-    return [leaf for key, value in node.items() for leaf in _leaves(value, (*path, str(key)))]
+            for path, value in setting_leaves(values, (group,))]
 
 
 def title_of(config_name: str, description: str, run_id: str) -> str:

@@ -29,7 +29,9 @@ from runs.descriptor import (
     method_of,
     needs_verl,
 )
-from runs.facts import Facts
+from runs.facts import Facts, WarmStartFacts
+from runs.reinforcement import reinforcement_steps
+from runs.reward import resolve_reward, reward_references
 from runs.smoke import settings_of
 from runs.wording import part_of
 
@@ -74,7 +76,7 @@ def resolve(parsed: Parsed, facts: Facts) -> Resolved:
     known, smoke = [*parsed.problems, *facts.problems], settings_of(descriptor)
     problems = (*known, *(problem for problem in found if not _is_covered(problem, known)))
     return Resolved(in_order(config, Config), execution, config_hash(config), method, parsed.stated,
-                    _references(facts), tuple(warnings), problems,
+                    _references(descriptor, config, facts), tuple(warnings), problems,
                     smoke["maxSteps"] if smoke else total_steps(config, facts), smoke)
 
 
@@ -101,8 +103,10 @@ def resolve_config(descriptor: RunDescriptor, facts: Facts, *, engine: str) -> d
         config["hyperparams"] = _hyperparams(stated, method, length)
         config |= {"data": _data(stated, facts), "loss": _loss(stated)}
     else:
-        config["rlHyperparams"] = _rl_hyperparams(stated, method)
-        config["reward"] = _reward(descriptor, facts)
+        config["rlHyperparams"] = _rl_hyperparams(stated, method, facts.warm_start)
+        config["reward"] = resolve_reward(descriptor, facts)
+        if facts.warm_start is not None:
+            config["warmStartConfigHash"] = facts.warm_start.config_hash
     if method == "dpo":
         config["preference"] = _preference(stated, config["hyperparams"]["training"]["microBatchPerGpu"])
     config["model"] = _model(stated, method, length, engine, facts)
@@ -167,8 +171,12 @@ def size_passes(micro_batch: int | None, accumulation: int | None, tokens_a_sequ
 
 
 def total_steps(config: Mapping[str, Any], facts: Facts) -> int | None:
-    """How many updates a supervised run makes, where its rows are the dataset's rows."""
-    if "hyperparams" not in config or facts.dataset is None or config["data"]["packing"]:
+    """How many updates a run makes, where its rows are the dataset's rows."""
+    if facts.dataset is None:
+        return None
+    if "rlHyperparams" in config:
+        return reinforcement_steps(config, facts.dataset.num_examples)
+    if config["data"]["packing"]:
         return None
     training = config["hyperparams"]["training"]
     batch = training["microBatchPerGpu"] * training["gradientAccumulation"]
@@ -181,9 +189,11 @@ def _is_covered(problem: Problem, known: list[Problem]) -> bool:
     return any(problem.path == other.path or problem.path.startswith(other.path + ".") for other in known if other.path)
 
 
-def _references(facts: Facts) -> dict[str, Any]:
+def _references(descriptor: RunDescriptor, config: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
     base = facts.base_model
-    return {
+    rewarded = {"reward": reward_references(descriptor, config["reward"], facts)} if "reward" in config else {}
+    start = {"warmStart": facts.warm_start.reference_document()} if facts.warm_start else {}
+    return rewarded | start | {
         "dataset": facts.dataset.reference_document() if facts.dataset else None,
         "validationDataset": facts.validation.reference_document() if facts.validation else None,
         "baseModel": {"repository": base.entry.repository, "revision": base.revision, "entryId": base.entry_id}
@@ -226,10 +236,11 @@ def _training(given: Training | None, tokens_a_sequence: int) -> dict[str, Any]:
             "validationFrequencySteps": given.validation_frequency_steps or 100, "seed": given.seed or 42}
 
 
-def _rl_hyperparams(stated: Config, method: str) -> dict[str, Any]:
+def _rl_hyperparams(stated: Config, method: str, start: WarmStartFacts | None) -> dict[str, Any]:
+    """A run that starts from an adapter trains it in the shape it has."""
     given = stated.rl_hyperparams or RlHyperparams()
     return {
-        "lora": _lora(given.lora), "optimizer": _optimizer(given.optimizer, method),
+        "lora": _lora(given.lora) | (start.lora if start else {}), "optimizer": _optimizer(given.optimizer, method),
         "scheduler": _scheduler(given.scheduler, method),
         "epochs": given.epochs or 1, "groupSize": given.group_size or 4,
         "promptsPerStep": given.prompts_per_step or 8,
@@ -238,23 +249,6 @@ def _rl_hyperparams(stated: Config, method: str) -> dict[str, Any]:
         "temperature": _kept(given.temperature, 0.7),
         "stalenessThreshold": _kept(given.staleness_threshold, 0),
     }
-
-
-def _reward(descriptor: RunDescriptor, facts: Facts) -> dict[str, Any]:
-    stated = descriptor.config and descriptor.config.reward
-    grader = descriptor.grader or (facts.workload.grader if facts.workload else "") or "json-label-match"
-    terms = [{"kind": term.kind, "weight": 1 if term.weight is None else _neat(term.weight)} | _scorer(term, grader)
-             for term in (stated and stated.terms) or []]
-    return {"terms": terms or [{"kind": "grader", "weight": 1, "grader": grader}],
-            "onFailure": (stated and stated.on_failure) or "zero"}
-
-
-def _scorer(term: Any, grader: str) -> dict[str, Any]:
-    if term.kind == "rule":
-        return {"bundle": term.bundle, "module": term.module, "function": term.function or "compute_score"}
-    if term.kind == "model":
-        return {"model": term.model, "instructions": term.instructions}
-    return {"grader": grader}
 
 
 def _preference(stated: Config, micro_batch: int) -> dict[str, Any]:

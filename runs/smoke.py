@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from optimize_site.kernel.errors import Problem
-from runs.descriptor import RunDescriptor, method_of
+from runs.descriptor import REINFORCEMENT, RunDescriptor, method_of
 from runs.facts import Facts
 
 SLICE_ROWS, MAX_STEPS, THRESHOLD = 200, 2000, 0.98
@@ -52,6 +52,9 @@ def check_smoke(descriptor: RunDescriptor, facts: Facts) -> Iterator[Problem]:
     if method == "dpo":
         yield Problem("smoke", "smoke_not_for_method", "A smoke check reproduces answers, and the method dpo compares "
                       "two of them.", "Leave smoke out, or check the chosen answers with the method sft.")
+    if method in REINFORCEMENT:
+        yield Problem("smoke", "smoke_not_for_method", f"A smoke check learns its rows by heart, and a {method} run "
+                      "samples answers of its own.", "Leave smoke out, or check the rows with the method sft.")
     if dataset is not None and dataset.format == "prepared-tokens-v1":
         yield Problem("smoke", "smoke_needs_text", f"{dataset.reference} holds prepared token rows; a smoke check "
                       "asks for the text of answers.", "Leave smoke out, or train on the rows as chat.")

@@ -4,8 +4,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from optimize_site.kernel.text import written_path
 from runs.lengths_text import check_words
 from runs.phases import title
+from runs.reinforcement import rollout_words
+from runs.setting_leaves import is_stated, setting_leaves
 from runs.smoke import REPRODUCING, SHORT
 from runs.smoke import words as smoke_words
 
@@ -146,10 +149,14 @@ def cost_rows(run: Mapping[str, Any]) -> list[Row]:
 
 def settings_rows(run: Mapping[str, Any]) -> list[Row]:
     """Every setting, in the descriptor's order and by its groups; those the person wrote are marked."""
-    stated = set(run["stated"])
-    return [(path.removeprefix("config.").removeprefix("hyperparams.").removeprefix("rlHyperparams."),
-             _value(value) + (" (stated)" if path in stated else ""))
-            for group in ("config", "execution") for path, value in _leaves(run[group], group)]
+    stated, sampled = set(run["stated"]), rollout_words(run["config"])
+    return [*([("Rollouts", sampled)] if sampled else []),
+            *((_short(written_path(path)), _value(value) + (" (stated)" if is_stated(path, stated) else ""))
+              for group in ("config", "execution") for path, value in setting_leaves(run[group], (group,)))]
+
+
+def _short(path: str) -> str:
+    return path.removeprefix("config.").removeprefix("hyperparams.").removeprefix("rlHyperparams.")
 
 
 def dry_run_rows(document: Mapping[str, Any]) -> list[Row]:
@@ -262,19 +269,6 @@ def missed_rows(missed: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
             for row in missed]
 
 
-def metric_rows(metrics: Iterable[Mapping[str, Any]], fields: Iterable[str]) -> list[list[Any]]:
-    """Steps as table rows; a field stands at the top of a step, under `measured`, or among the reward's terms."""
-    names = list(fields)
-    return [[step["step"], *(_number(_metric(step, name)) for name in names)] for step in metrics]
-
-
-def _metric(step: Mapping[str, Any], name: str) -> Any:
-    if name.startswith(TERMS):
-        return step.get("rewardTerms", {}).get(name.removeprefix(TERMS))
-    return step.get(name, step["measured"].get(name))
-
-
-SNAPSHOT_COLUMNS = ("SAVED STEP", "EPOCH", "SNAPSHOT", "ARTIFACTS", "SWEPT", "SIZE", "STATUS", "HELD BY")
 METRIC_TITLES = {
     "loss": "LOSS", "validationLoss": "VALIDATION LOSS", "perplexity": "PERPLEXITY", "preferenceAccuracy": "ACCURACY",
     "rewardMargin": "MARGIN", "zeroVarianceGroups": "NO SPREAD", "scoredZero": "SCORED ZERO",
@@ -289,6 +283,19 @@ def metric_columns(metrics: Collection[Mapping[str, Any]]) -> list[str]:
     return [name for name in found if name != "loss" or "reward" not in found] or ["loss"]
 
 
+def metric_rows(metrics: Iterable[Mapping[str, Any]], fields: Iterable[str]) -> list[list[Any]]:
+    """Steps as table rows; a field stands at the top of a step, under `measured`, or among the reward's terms."""
+    names = list(fields)
+    return [[step["step"], *(_number(_metric(step, name)) for name in names)] for step in metrics]
+
+
+def _metric(step: Mapping[str, Any], name: str) -> Any:
+    if name.startswith(TERMS):
+        return step.get("rewardTerms", {}).get(name.removeprefix(TERMS))
+    return step.get(name, step["measured"].get(name))
+
+
+SNAPSHOT_COLUMNS = ("SAVED STEP", "EPOCH", "SNAPSHOT", "ARTIFACTS", "SWEPT", "SIZE", "STATUS", "HELD BY")
 
 
 def snapshot_rows(snapshots: Iterable[Mapping[str, Any]]) -> list[list[Any]]:

@@ -17,9 +17,10 @@ from optimize_site.kernel.losses import STALLED, stall_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
 from optimize_site.kernel.plan_parts import base_model_part
-from optimize_site.kernel.work import Ask, Ending
+from optimize_site.kernel.work import Ask, Ending, attempt_folder
 from registry.base_model_queries import base_model_state
 from runs import queries
+from runs.descriptor import REINFORCEMENT
 from runs.errors import SnapshotDamaged
 from runs.models import Metric, Run, Snapshot
 from runs.operations import pausing, smoke
@@ -29,7 +30,8 @@ from runs.operations.resting import is_pausing, rest
 from runs.operations.rollouts import keep_rollouts
 from runs.operations.smaller_passes import OUT_OF_DEVICE_MEMORY, halved_execution, halved_warning
 from runs.phases import LOST, PHASES
-from runs.plan import supervised_body
+from runs.plan import reinforcement_body, supervised_body
+from runs.reinforcement_plan import scorer_part, warm_start_part
 from runs.snapshots import verify_snapshot
 
 TRIED_AGAIN = frozenset({"unexpected", "snapshot_invalid", "job_not_started"})
@@ -60,13 +62,17 @@ class RunWork:
         """The job's plan, resuming from the newest snapshot whose files are all as they were committed."""
         resume = _choose_snapshot(row)
         attempt.resumed_step = resume["step"] if resume else None
-        return supervised_body(
-            base_model=_base_model_part(row), dataset=_rows_part(row, "dataset"),
-            validation=_rows_part(row, "validationDataset") if row.references.get("validationDataset") else None,
-            config=row.config, execution=row.execution, resume=resume, start=_start_part(row),
-            total_steps=row.total_steps if row.parent_id or row.smoke else None, pause_at=_pause_at(row, resume),
-            smoke=row.smoke,
-            is_first_attempt=attempt.number == 1, strict=bool(setting("trainer.jobs.strict-compute")))
+        common = {"base_model": _base_model_part(row), "dataset": _rows_part(row, "dataset"), "config": row.config,
+                  "execution": row.execution, "resume": resume, "start": _start_part(row),
+                  "total_steps": row.total_steps if row.parent_id or row.smoke else None,
+                  "pause_at": _pause_at(row, resume), "is_first_attempt": attempt.number == 1,
+                  "strict": bool(setting("trainer.jobs.strict-compute"))}
+        if row.method in REINFORCEMENT:
+            folder = attempt_folder(attempt.pk)
+            return reinforcement_body(scorer=scorer_part(row, folder), warm_start=warm_start_part(row, folder),
+                                      **common)
+        validation = _rows_part(row, "validationDataset") if row.references.get("validationDataset") else None
+        return supervised_body(validation=validation, smoke=row.smoke, **common)
 
     def on_event(self, row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
         handle = HANDLERS.get(event["type"])

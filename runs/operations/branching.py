@@ -19,6 +19,7 @@ from runs.facts import Facts
 from runs.lookups import facts_for
 from runs.models import Run, Snapshot
 from runs.operations.holds import RUN, hold_snapshot
+from runs.operations.judge_room import room_problems
 from runs.operations.length_check import measure
 from runs.operations.submit import Submission, build_run, store_run
 from runs.overrides import (
@@ -31,6 +32,7 @@ from runs.overrides import (
     without_nothing,
 )
 from runs.resolve import Resolved, resolve
+from runs.reward import without_cold_start
 from runs.snapshots import TRAINING_STATE, WEIGHTS, kinds_of
 
 AUTO = "auto"
@@ -89,9 +91,9 @@ def plan_branch(wish: Wish, *, actor: Actor) -> Planned:
     mode, reason, restoring = choose_mode(wish, resolved)
     found = [*_wish_problems(wish), *restoring, *resolved.problems]
     if not found:
-        found += measure(resolved, facts)[0]
+        found += [*measure(resolved, facts)[0], *room_problems(resolved)]
     resolved = replace(resolved, stated=tuple(sorted(f"config.{path}" for path in paths_of(wish.overrides))),
-                       total_steps=wish.steps)
+                       total_steps=wish.steps, warnings=without_cold_start(resolved.warnings))
     return Planned(wish, mode, reason, document, parsed, facts, resolved, tuple(found))
 
 
@@ -154,13 +156,18 @@ def _against_state(wish: Wish, resolved: Resolved) -> Any:
         yield f"the snapshot of step {wish.snapshot.step} holds no training state."
     if resolved.method != parent.method:
         yield f"the method changes from {parent.method} to {resolved.method}."
-    if parent.method == "dpo" and parent.source_snapshot_id and parent.restore_mode != TRAINING_STATE:
+    if _compares_with_source(parent) and parent.source_snapshot_id and parent.restore_mode != TRAINING_STATE:
         yield "its source was compared with the adapter that it started from, which a branch does not hold."
     changed = outside_state(wish.overrides)
     if changed:
         yield f"{changed[0]} is overridden, and only the learning rate and the validation frequency may change."
     if resolved.execution["gpus"] != parent.execution["gpus"]:
         yield f"execution.gpus changes from {parent.execution['gpus']} to {resolved.execution['gpus']}."
+
+
+def _compares_with_source(run: Run) -> bool:
+    """Whether a run's loss holds it to what it started from."""
+    return run.method == "dpo" or (run.method in REINFORCEMENT and run.config["rlHyperparams"]["klBeta"] > 0)
 
 
 def _wish_problems(wish: Wish) -> list[Problem]:
@@ -187,8 +194,10 @@ def _document(wish: Wish) -> dict[str, Any]:
     loop = "hyperparams" if config.get("method", "sft") in SUPERVISED else "rlHyperparams"
     budget = {"maxSteps": max(1, wish.steps)}
     config = laid_over(config, {loop: {"training": budget} if loop == "hyperparams" else budget})
+    start = parent.references.get("warmStart") if config.get("method") in REINFORCEMENT else None
     whole = {"kind": "run", "workload": parent.workload.name, "baseModel": parent.base_model, "config": config,
              "execution": without_nothing(parent.execution), "grader": parent.grader or None,
+             "warmStartModelId": start["versionId"] if start else None,
              "description": wish.description or None, "configName": wish.config_name or None}
     document: dict[str, Any] = without_nothing(laid_over(whole, beside))
     return document
@@ -200,6 +209,7 @@ def _inherited(parent: Run, method: str) -> dict[str, Any]:
     validation = parent.references.get("validationDataset")
     if validation and "data" in config:
         config["data"]["validationDataset"] = validation["reference"]
+    config.pop("warmStartConfigHash", None)
     if method != parent.method:
         _change_loop(config, method)
     return config
@@ -207,12 +217,12 @@ def _inherited(parent: Run, method: str) -> dict[str, Any]:
 
 def _change_loop(config: dict[str, Any], method: str) -> None:
     """A branch to reinforcement inherits neither data nor loss, one to preference pairs no loss and no packing; only
-    the adapter's shape crosses between loops."""
-    for name in ("preference", "reward", "engineSettings"):
+    the adapter's shape crosses between loops, and reinforcement trains it without dropout."""
+    for name in ("preference", "engineSettings", *(() if method in REINFORCEMENT else ("reward",))):
         config.pop(name, None)
     if method in REINFORCEMENT and "hyperparams" in config:
         lora = config.pop("hyperparams")["lora"]
-        config["rlHyperparams"] = {"lora": lora}
+        config["rlHyperparams"] = {"lora": lora | {"dropout": 0}}
         for name in ("data", "loss"):
             config.pop(name, None)
     elif method in SUPERVISED and "rlHyperparams" in config:

@@ -8,6 +8,7 @@ from registry.models import Version
 from registry.operations.models import register_run_model
 from runs import queries
 from runs.models import Run, Snapshot
+from runs.warm_starts import lora_of
 
 
 def register_adapter(run: Run, snapshot: Snapshot, *, model_id: str = "") -> Version:
@@ -16,7 +17,7 @@ def register_adapter(run: Run, snapshot: Snapshot, *, model_id: str = "") -> Ver
     Registering the same again finds the first. Raises AdapterIncomplete and what the registry refuses.
     """
     state = base_model_state(run.base_model)
-    lora = run.config["hyperparams"]["lora"]
+    lora = lora_of(run.config)
     return register_run_model(
         workload=run.workload, base_model=run.base_model, base_revision=run.base_revision,
         base_version=state.version if state else None, name=None, adapter_folder=queries.folder_of_snapshot(snapshot),

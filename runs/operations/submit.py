@@ -17,6 +17,7 @@ from runs.evidence import predicted_memory
 from runs.facts import Facts, WorkloadFacts
 from runs.lookups import facts_for
 from runs.models import Run
+from runs.operations.judge_room import room_problems
 from runs.operations.length_check import measure, start_analyses
 from runs.resolve import Resolved, resolve
 
@@ -38,7 +39,7 @@ def submit_run(document: Any, *, actor: Actor) -> Submission:
     if earlier is not None:
         return Submission(earlier, is_new=False)
     resolved = resolve(parsed, facts)
-    refused, _ = measure(resolved, facts)
+    refused = [*measure(resolved, facts)[0], *room_problems(resolved)]
     if resolved.problems or refused:
         raise RunRefused.because([*resolved.problems, *refused])
     run = build_run(parsed.descriptor, document, resolved, facts, actor)
@@ -78,12 +79,18 @@ def build_run(descriptor: RunDescriptor, document: Any, resolved: Resolved, fact
         phase="RESOLVING_DATASET", method=resolved.method, base_model=facts.base_model.entry.repository,
         base_revision=facts.base_model.revision, config=resolved.config, config_hash=resolved.config_hash,
         execution=resolved.execution, stated=list(resolved.stated), references=resolved.references,
-        descriptor=document, grader=available_grader(descriptor.grader) if descriptor.grader else "",
+        descriptor=document, grader=_grader(descriptor, facts),
         description=descriptor.description or "",
         config_name=descriptor.config_name or "", warnings=list(resolved.warnings),
         submission_id=descriptor.submission_id or "", submission_digest=sha256_json(document),
         total_steps=resolved.total_steps, predicted_memory=predicted_memory(resolved, facts), smoke=resolved.smoke,
         pause_at_step=descriptor.pause_at_step, created_by=actor.name)
+
+
+def _grader(descriptor: RunDescriptor, facts: Facts) -> str:
+    """The one text of the run's own grader."""
+    assert facts.workload is not None  # noqa: S101 - a valid descriptor has one
+    return available_grader(descriptor.grader, namespace=facts.workload.namespace) if descriptor.grader else ""
 
 
 @transaction.atomic

@@ -1,8 +1,9 @@
 """Resolving: every default of the loop that runs, the hash, the sized batch, and what is refused and why."""
 
 import pytest
+from msgspec.structs import replace
 
-from optimize_site.kernel.catalog import Defaults, MemorySettings
+from optimize_site.kernel.catalog import Defaults, MemorySettings, load_catalog
 from runs.facts import BaseModelFacts, DeviceFacts, WorkloadFacts
 from runs.resolve import size_passes
 from tests.unit.resolving import (
@@ -106,22 +107,6 @@ def test_zero_takes_the_default_in_every_supervised_group():
 def test_stating_one_field_of_a_group_leaves_the_rest_at_the_loop_s_defaults(method, group, field, value, expected):
     name = "hyperparams" if method == "sft" else "rlHyperparams"
     assert resolved({"method": method, name: {group: {field: value}}}).config[name][group] == expected
-
-
-def test_reinforcement_defaults():
-    config = resolved({"method": "grpo", "rlHyperparams": {}}).config
-    numbers = {key: value for key, value in config["rlHyperparams"].items() if not isinstance(value, dict)}
-    assert numbers == {"epochs": 1, "maxSteps": 0, "groupSize": 4, "promptsPerStep": 8, "klBeta": 0.04,
-                       "temperature": 0.7, "maxCompletionLength": 256, "stalenessThreshold": 0}
-    assert config["reward"]["terms"] == [{"kind": "grader", "weight": 1, "grader": "json-label-match"}]
-    assert not {"hyperparams", "data", "loss", "preference"} & set(config)
-
-
-def test_zero_is_kept_where_zero_means_zero():
-    stated = {"klBeta": 0, "temperature": 0, "maxSteps": 0, "stalenessThreshold": 0, "groupSize": 0}
-    found = resolved({"method": "grpo", "rlHyperparams": stated}).config["rlHyperparams"]
-    assert [found[name] for name in ("klBeta", "temperature", "maxSteps", "stalenessThreshold")] == [0, 0, 0, 0]
-    assert found["groupSize"] == 4
 
 
 @pytest.mark.requirement("R064")
@@ -255,12 +240,10 @@ def test_the_validation_dataset_is_not_the_training_dataset():
 
 
 @pytest.mark.requirement("R052")
-@pytest.mark.parametrize("method", ["grpo", "gspo"])
-def test_a_method_that_does_not_run_yet_is_checked_and_refused_by_name(method):
-    problem = only_problem({"method": method})
-    assert (problem.path, problem.code) == ("config.method", "method_not_available")
-    assert method in problem.message
-    found = problems({"method": method, "rlHyperparams": {"optimizer": {"weightDecay": -1}}})
+def test_a_method_that_no_engine_runs_is_checked_and_refused_by_name():
+    engines = {name: replace(engine, methods=["sft"]) for name, engine in load_catalog().engines.items()}
+    facts = make_facts(catalog=make_catalog(engines=engines))
+    found = problems({"method": "grpo", "rlHyperparams": {"optimizer": {"weightDecay": -1}}}, facts=facts)
     assert found == {"optimizer.weightDecay": "negative_number", "config.method": "method_not_available"}
 
 
@@ -297,29 +280,6 @@ def test_what_a_preference_run_cannot_do_is_refused(config, path):
     ({"method": "grpo", "loss": {"assistantTurns": "all"}}, "config.loss")])
 def test_a_group_of_another_method_is_refused(config, path):
     assert problems(config)[path] == "does_not_apply"
-
-
-def test_a_loss_or_data_group_of_nothing_but_defaults_asks_for_nothing():
-    found = problems({"method": "grpo", "data": {"truncation": "error", "shuffle": True},
-                      "loss": {"assistantTurns": "last"}})
-    assert found == {"config.method": "method_not_available"}
-
-
-def test_reinforcement_refuses_dropout_and_a_linear_schedule():
-    found = problems({"method": "grpo", "rlHyperparams": {"lora": {"dropout": 0.1}, "scheduler": {"kind": "linear"}}})
-    assert found["lora.dropout"] == "dropout_not_supported"
-    assert found["scheduler.kind"] == "schedule_not_supported"
-
-
-def test_devices_set_aside_for_rollouts_are_refused_saying_what_to_set():
-    problem = only_problem(execution={"rolloutGpus": 1})
-    assert problem.path == "execution.rolloutGpus"
-    assert "execution.gpus" in problem.hint
-
-
-def test_a_stale_rollout_is_refused():
-    found = problems({"method": "grpo", "rlHyperparams": {"stalenessThreshold": 1}})
-    assert found["config.rlHyperparams.stalenessThreshold"] == "staleness_not_supported"
 
 
 @pytest.mark.requirement("R169")

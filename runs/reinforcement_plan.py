@@ -1,0 +1,52 @@
+"""What a reinforcement job's plan has beyond a supervised one's: the scorer of its completions, and its warm start."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from optimize_site.kernel.blobs import blob_path
+from optimize_site.kernel.graders import parse_target
+from optimize_site.kernel.judges import keeper, scorer_body
+from optimize_site.kernel.scoring import PROJECT, scorer_command, scoring_limits
+from registry.adapter_folder import lay_out_adapter
+from registry.models import Version
+from runs import queries
+from runs.models import Run
+from runs.plan import scorer_spec
+
+
+def scorer_part(run: Run, folder: Path) -> dict[str, Any]:
+    """How the job starts the process that scores completions, and what it is told; `folder` is the attempt's."""
+    reward, limits = run.config["reward"], scoring_limits()
+    scratch = folder / "scoring"
+    scratch.mkdir(parents=True, exist_ok=True)
+    held = keeper().held(queries.KIND, run.pk) if any("judge" in term for term in run.references["reward"]) else ()
+    found = []
+    for term, named in zip(reward["terms"], run.references["reward"], strict=True):
+        judge = {"judge": scorer_body(named["judge"], held, seconds=limits["seconds"])} if "judge" in named else {}
+        bundle = {"bundle": _bundle(term, named["bundle"])} if "bundle" in named else {}
+        found.append({"name": named["name"]} | judge | bundle)
+    spec = scorer_spec(reward, found, on_failure=reward["onFailure"], limits=limits, scratch=str(scratch))
+    return {"command": scorer_command(), "cwd": str(PROJECT), "spec": spec}
+
+
+def _bundle(term: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """A bundle's archive as it lies here, and the function of it that a term calls."""
+    sha256 = named["contentHash"]
+    place = {"module": term.get("module"), "function": term.get("function")}
+    target = parse_target(term["grader"]) if "grader" in term else None
+    if target is not None:
+        place = {"module": target.module, "function": target.function}
+    return {"archive": str(blob_path(sha256)), "sha256": sha256} | place
+
+
+def warm_start_part(run: Run, folder: Path) -> dict[str, Any] | None:
+    """The registered adapter that the run starts from, laid out in the attempt's folder. A branch by weights starts
+    from its snapshot alone."""
+    named = run.references.get("warmStart")
+    if named is None or run.restore_mode == "weights":
+        return None
+    version = Version.objects.get(pk=named["versionId"])
+    laid_out = lay_out_adapter(version, folder / "warm-start")
+    digests = {Path(entry["path"]).name: entry["sha256"] for entry in version.objects_listing}
+    return {"folder": str(laid_out), "sha256": digests}
