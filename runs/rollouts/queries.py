@@ -1,4 +1,4 @@
-"""Reads of kept rollouts: the updates that have some, and the completions of one, worst, best or as they were scored."""
+"""Reads of kept rollouts: the updates that have some, and the completions of one: worst, best, or as scored."""
 
 from dataclasses import dataclass
 from typing import Any

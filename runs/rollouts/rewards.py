@@ -1,4 +1,4 @@
-"""What a reinforcement run's reward did: its terms from first to newest update, failures, the judge, signs of hacking."""
+"""What a reinforcement run's reward did: its terms from the first update on, failures, the judge, signs of hacking."""
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -32,8 +32,8 @@ def reward_document(run: Run, step: int | None = None) -> dict[str, Any]:
 
 def distribution_document(step: RolloutStep) -> dict[str, Any]:
     """How the figures of one update's completions are spread."""
-    return {"step": step.step, "attempt": step.attempt, "count": step.count} | step.histograms | {
-        "figures": step.figures}
+    return {"step": step.step, "attempt": step.attempt, "count": step.count, **step.histograms,
+            "figures": step.figures}
 
 
 def weights_of(run: Run) -> dict[str, float | None]:

@@ -91,8 +91,8 @@ def _shorter(rise: str, trends: Mapping[str, Trend]) -> Sign | None:
     if length is None or not length.fell(0.25):
         return None
     return Sign("shorter_completions", (REWARD, LENGTH),
-                f"{rise} while completions shrank from {length.first:.0f} to {length.last:.0f} tokens. Read whether the "
-                "best ones still answer, or only have the form that scores.")
+                f"{rise} while completions shrank from {length.first:.0f} to {length.last:.0f} tokens. Read whether "
+                "the best ones still answer, or only have the form that scores.")
 
 
 def _longer(rise: str, trends: Mapping[str, Trend]) -> Sign | None:

@@ -10,12 +10,12 @@ from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Forbidden
 from optimize_site.kernel.work import attempt_folder
 from runs.management.commands.runs import Command
-from runs.models import Metric, Rollout, RolloutStep, Run
+from runs.models import Rollout, RolloutStep, Run
 from runs.operations import may_read_rollouts
 from runs.operations.rollouts import UNREADABLE
 from tests.factories import make_device, make_run
-from tests.playing import STARTED, claim, end, metrics, reread, say
-from tests.rolling import WEIGHTS, completion, figures, rollouts, told
+from tests.playing import STARTED, claim, end, reread, say
+from tests.rolling import completion, figures, rollouts, told
 
 pytestmark = pytest.mark.django_db
 
