@@ -33,13 +33,14 @@ class NewEvaluation(Body):
     maxCompletionTokens: int = 0
     description: str = ""
     submissionId: str = Field("", max_length=128)
+    graderInstructions: str = ""
 
     def request(self) -> operations.Request:
         if self.workload and self.project and self.workload != self.project:
             raise InvalidInput(f"workload is {self.workload} and project is {self.project}; they are one thing.",
                                hint="Leave one out.", code="workload_stated_twice")
         return operations.Request(self.model, self.dataset, self.grader, self.workload or self.project,
-                                  self.maxCompletionTokens, self.description, self.submissionId)
+                                  self.maxCompletionTokens, self.description, self.submissionId, self.graderInstructions)
 
 
 @router.post("", response={201: dict[str, Any], 200: dict[str, Any]})

@@ -8,19 +8,22 @@ class EvaluationsConfig(AppConfig):
     verbose_name = "Evaluations"
 
     def ready(self) -> None:
-        """Offer scores, promotion and the rule graders to the apps below."""
+        """Offer scores, promotion and graders to the apps below, and say which evaluations still want their judges."""
         from evaluations.claims import list_claims
         from evaluations.in_progress import evaluations_in_progress, pipelines_in_progress
+        from evaluations.judging import HOLDER, wants_judge
         from evaluations.operations.promotion import Promotions
         from evaluations.rules import KnownRules
         from evaluations.scores import Scores
         from optimize_site.kernel import box, graders, promotion, scores
         from optimize_site.kernel.garbage import BOOKKEEPING
         from optimize_site.kernel.in_progress import LISTERS
+        from optimize_site.kernel.judges import HOLDERS
 
         scores.provide(Scores())
         promotion.provide(Promotions())
         graders.provide(KnownRules())
         box.CLAIM_LISTERS.append(list_claims)
         LISTERS.extend([evaluations_in_progress, pipelines_in_progress])
+        HOLDERS[HOLDER] = wants_judge
         BOOKKEEPING.add("evaluations.Prediction")

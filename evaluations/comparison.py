@@ -4,7 +4,7 @@ from typing import Any
 
 from evaluations.errors import NotComparable
 from evaluations.models import Evaluation, Prediction
-from evaluations.queries import newest_evaluation
+from evaluations.queries import speaking_for
 from evaluations.scores import score_document
 from evaluations.statistics import Paired, paired_difference
 from registry.models import Version, Workload
@@ -29,7 +29,7 @@ def evaluation_for(workload: Workload, version: Version) -> Evaluation:
     if dataset is None:
         raise NotComparable(f"The workload {workload.name} has no evaluation dataset.",
                             hint=f"`workloads set-evaluation {workload.name} --dataset D` sets it.")
-    found = newest_evaluation(version, dataset.content_hash, workload.grader)
+    found = speaking_for(version, workload)
     if found is None:
         raise NotComparable(f"{version.reference} was not evaluated on {dataset.reference} by {workload.grader}.",
                             hint=f"`evaluations start --model {version.reference} --workload {workload.name}` does it.")

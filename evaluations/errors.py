@@ -19,6 +19,22 @@ class DatasetNotScorable(Refused):
     code = "dataset_not_scorable"
 
 
+class InstructionsDoNotApply(Refused):
+    code = "grader_instructions_do_not_apply"
+
+
+class HostNotAllowed(Refused):
+    """A grader is a service on a host that the operator does not list."""
+
+    code = "grader_host_not_allowed"
+
+
+class GraderNotReady(Refused):
+    """A grader can be named and cannot score; `scorerCode` says why."""
+
+    code = "grader_not_ready"
+
+
 class AnswerCallsTools(Refused):
     code = "answer_calls_tools"
 
@@ -35,6 +51,10 @@ class ComparisonRefused(Refused):
     """What was asked to be compared cannot be."""
 
     code = "comparison_refused"
+
+
+class MalformedMark(InvalidInput):
+    code = "malformed_mark"
 
 
 class NothingToResume(Conflict):

@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Router
 
+from evaluations.agreement_queries import agreement_by_judge
 from evaluations.graders import RULES
 from evaluations.rules import rule_document, tried, validated
 from optimize_site.kernel.api import Body
@@ -36,6 +37,12 @@ class Trial(Body):
 def list_graders(request: HttpRequest) -> dict[str, Any]:
     """The rule graders with their parameters, and an example of each."""
     return {"graders": [rule_document(rule) for rule in RULES.values()]}
+
+
+@router.get("/agreement")
+def get_agreement(request: HttpRequest) -> dict[str, Any]:
+    """Every grader that scored answers which people marked, and how far it agrees with them."""
+    return {"graders": agreement_by_judge()}
 
 
 @router.post("/validate")

@@ -11,6 +11,8 @@ from runs.models import Run, Snapshot
 class Evaluation(WorkRow):
     """One model scored over one dataset by one grader. The score belongs to the evaluation, not to the model.
 
+    Where the grader is a model, `judge` is that and `grader_instructions` what it is told, stated or inherited: scores
+    under different instructions are by different graders.
     `model` is empty while the evaluation waits for a base model's first preparation, which registers it.
     """
 
@@ -19,6 +21,9 @@ class Evaluation(WorkRow):
     dataset = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="+")
     content_hash = models.CharField(max_length=64)
     grader = models.CharField(max_length=2000)
+    judge = models.ForeignKey(Version, on_delete=models.PROTECT, null=True, related_name="+")
+    grader_instructions = models.TextField(blank=True)
+    instructions_source = models.CharField(max_length=12, blank=True)
     settings = models.JSONField(default=dict)
     base_model = models.CharField(max_length=200)
     base_revision = models.CharField(max_length=80, blank=True)
@@ -85,6 +90,23 @@ class Prediction(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["evaluation", "position"], name="one_answer_per_row")]
+
+
+class Mark(models.Model):
+    """What a person says of one answer: 1 is right, 0 wrong. It holds for that answer to that row, whoever graded it.
+    """
+
+    prediction = models.ForeignKey(Prediction, on_delete=models.CASCADE, related_name="marks")
+    content_hash = models.CharField(max_length=64)
+    position = models.IntegerField()
+    score = models.FloatField()
+    by = models.CharField(max_length=150)
+    at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["prediction", "by"], name="one_mark_by_a_person"),
+                       models.CheckConstraint(name="marks_are_scores", condition=Q(score__gte=0) & Q(score__lte=1))]
+        indexes = [models.Index(fields=["content_hash", "position"])]
 
 
 class Pipeline(WorkRow):

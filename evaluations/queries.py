@@ -6,6 +6,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from evaluations import phases
+from evaluations.judging import told_by
 from evaluations.models import Evaluation, Prediction
 from optimize_site.kernel.errors import InvalidInput
 from optimize_site.kernel.ids import find_by_prefix
@@ -45,16 +46,27 @@ def list_predictions(evaluation: Evaluation, *, wrong_first: bool = False) -> Qu
     return rows.order_by(F("score").asc(nulls_first=True), "position") if wrong_first else rows.order_by("position")
 
 
-def newest_evaluation(version: Version, content_hash: str, grader: str) -> Evaluation | None:
-    """The newest completed evaluation of a model on these rows by this grader."""
-    return _evaluations().filter(model=version, content_hash=content_hash, grader=grader,
+def speaking_for(version: Version, workload: Workload) -> Evaluation | None:
+    """The evaluation that speaks for a model in a workload: the newest on its present dataset by its present grader,
+    which where it is a model was told what it inherits."""
+    dataset = workload.evaluation_dataset
+    told = told_by(workload.grader, dataset) if dataset is not None else None
+    if dataset is None or told is None:
+        return None
+    return newest_evaluation(version, dataset.content_hash, workload.grader, told)
+
+
+def newest_evaluation(version: Version, content_hash: str, grader: str, told: str = "") -> Evaluation | None:
+    """The newest completed evaluation of a model on these rows by this grader, told the same where it is a model."""
+    return _evaluations().filter(model=version, content_hash=content_hash, grader=grader, grader_instructions=told,
                                  phase=phases.COMPLETED).order_by("-ended_at").first()
 
 
-def newest_by_model(version_ids: Iterable[Any], content_hash: str, grader: str) -> dict[str, Evaluation]:
-    """For each of these models its newest completed evaluation on these rows by this grader, if it has one."""
+def newest_by_model(version_ids: Iterable[Any], content_hash: str, grader: str,
+                    told: str = "") -> dict[str, Evaluation]:
+    """For each of these models its newest such evaluation, if it has one."""
     rows = _evaluations().filter(model__in=list(version_ids), content_hash=content_hash, grader=grader,
-                                 phase=phases.COMPLETED).order_by("model", "-ended_at").distinct("model")
+                                 grader_instructions=told, phase=phases.COMPLETED).order_by("model", "-ended_at").distinct("model")
     return {row.model_id: row for row in rows if row.model_id is not None}
 
 

@@ -11,7 +11,8 @@ def evaluation_row(row: Evaluation) -> dict[str, Any]:
     return {"evaluationId": row.pk, "phase": row.phase, "workload": row.workload.name, "workloadId": row.workload_id,
             "isArchived": row.workload.archived_at is not None, "modelId": row.model_id, "model": row.model_name,
             "baseModel": row.base_model,
-            "dataset": row.dataset.reference, "grader": row.grader, "meanScore": row.mean_score, "rows": row.num_rows,
+            "dataset": row.dataset.reference, "grader": row.grader,
+            "graderInstructions": row.grader_instructions or None, "meanScore": row.mean_score, "rows": row.num_rows,
             "answered": row.num_answered, "scored": row.num_scored, "unscored": row.num_unscored,
             "createdAt": row.created_at, "endedAt": row.ended_at, "description": row.description}
 
@@ -20,6 +21,7 @@ def evaluation_document(row: Evaluation) -> dict[str, Any]:
     """Configuration, status and summary."""
     return evaluation_row(row) | {
         "baseModelRevision": row.base_revision or None, "chatTemplateSha256": row.chat_template_sha256 or None,
+        "instructionsSource": row.instructions_source or None, "judgeModelId": row.judge_id,
         "contentHash": row.content_hash, "datasetId": row.dataset_id,
         "settings": {key: value for key, value in row.settings.items() if key != "submissionDigest"},
         "report": report_document(row) if row.report else None, **work_document(row), "checks": row.checks,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluations.graders import Verdict
+from evaluations.judging import judge_term
 from evaluations.models import Evaluation
 from evaluations.rules import is_rule
 from evaluations.scoring.protocol import item_document
@@ -45,6 +46,10 @@ def term_of(grader: str) -> dict[str, Any]:
     """The one term of a spec that scores as the grader does."""
     target = parse_target(grader)
     body = {"grader": grader} if target is None else BODIES[target.kind](grader, target)
+    return _term(body)
+
+
+def _term(body: dict[str, Any]) -> dict[str, Any]:
     return {"name": TERM, "weight": 1.0, "kind": "grader"} | body
 
 
@@ -64,7 +69,8 @@ def scoring_plan(row: Evaluation, attempt: Attempt) -> dict[str, Any]:
             item = Item(prediction.position, prediction.prompt.get("messages", []), prediction.answer,
                         prediction.expected, prediction.prompt.get("tools"))
             out.write(json.dumps(item_document(item)) + "\n")
-    return {"entry": "score", "scorer": scorer_of(term_of(row.grader), folder / "scoring"), "items": str(file)}
+    term = term_of(row.grader) if row.judge_id is None else _term(judge_term(row))
+    return {"entry": "score", "scorer": scorer_of(term, folder / "scoring"), "items": str(file)}
 
 
 def read_scored(event: Mapping[str, Any]) -> Verdict:

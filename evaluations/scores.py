@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from evaluations import phases
+from evaluations.judging import told_by
 from evaluations.models import Evaluation
 from evaluations.queries import newest_by_model
 from optimize_site.kernel.graders import available_grader
@@ -19,7 +21,8 @@ def score_document(evaluation: Evaluation) -> dict[str, Any]:
     return {"evaluationId": evaluation.pk, "modelId": evaluation.model_id, "meanScore": evaluation.mean_score,
             "exactMatchRate": report.get("exactMatchRate"), "interval": report.get("interval"),
             "unscored": evaluation.num_unscored, "rows": evaluation.num_rows,
-            "dataset": evaluation.dataset.reference, "grader": evaluation.grader, "at": evaluation.ended_at}
+            "dataset": evaluation.dataset.reference, "grader": evaluation.grader,
+            "graderInstructions": evaluation.grader_instructions or None, "at": evaluation.ended_at}
 
 
 class Scores:
@@ -28,6 +31,7 @@ class Scores:
     def best_scores_of_models(self, version_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
         """For each model its newest evaluation on the present dataset and grader of its workload."""
         found: dict[str, dict[str, Any]] = {}
+        told = cache(told_by)
         wanted = list(version_ids)
         rows = Evaluation.objects.filter(model__in=wanted, phase=phases.COMPLETED).select_related(
             "workload__evaluation_dataset", "dataset__artifact").order_by("ended_at")
@@ -35,7 +39,8 @@ class Scores:
             current, model = row.workload.evaluation_dataset, row.model_id
             if model is None or current is None:
                 continue
-            if (row.content_hash, row.grader) == (current.content_hash, row.workload.grader):
+            if (row.content_hash, row.grader) == (current.content_hash, row.workload.grader) and \
+                    row.grader_instructions == told(row.grader, current):
                 found[model] = score_document(row)
         return found
 
@@ -55,19 +60,23 @@ class Configuration:
                 "best": max(scores, default=None), "runs": self.runs}
 
 
-def scores_table(workload: Workload, *, dataset: Version | None = None, grader: str = "") -> dict[str, Any]:
+def scores_table(workload: Workload, *, dataset: Version | None = None, grader: str = "",
+                 instructions: str = "") -> dict[str, Any]:
     """A table a base model revision: the baseline's score, and one entry a configuration with its runs' scores.
 
-    Only evaluations on one dataset by one grader stand in it: the workload's present ones unless others are named. A
+    Only evaluations on one dataset by one grader stand in it: the workload's present ones unless others are named; of
+    a grader that is a model, only those under one text of instructions, what it inherits unless stated. A
     configuration is called by the newest name that was given to it.
     """
-    chosen, scorer = dataset or workload.evaluation_dataset, available_grader(grader) if grader else workload.grader
+    chosen = dataset or workload.evaluation_dataset
+    scorer = available_grader(grader, namespace=workload.namespace_id) if grader else workload.grader
+    told = instructions.strip() or (told_by(scorer, chosen) if chosen else None)
     document: dict[str, Any] = {"workload": workload.name, "dataset": chosen.reference if chosen else None,
-                                "grader": scorer or None, "tables": []}
-    if chosen is None:
+                                "grader": scorer or None, "graderInstructions": told or None, "tables": []}
+    if chosen is None or told is None:
         return document
     asked = Evaluation.objects.filter(workload=workload, content_hash=chosen.content_hash, grader=scorer)
-    newest = newest_by_model(asked.values_list("model", flat=True), chosen.content_hash, scorer)
+    newest = newest_by_model(asked.values_list("model", flat=True), chosen.content_hash, scorer, told)
     models = {version.pk: version for version in list_model_versions().filter(pk__in=newest)}
     runs = _runs(models.values())
     groups: dict[tuple[str, str], list[str]] = {}

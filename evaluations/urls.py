@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from evaluations.views import comparisons, evaluations, graders, models, pipelines, workloads
+from evaluations.views import comparisons, evaluations, graders, marks, models, pipelines, workloads
 
 app_name = "evaluations"
 urlpatterns = [
@@ -21,6 +21,7 @@ urlpatterns = [
     path("evaluations/<str:evaluation_id>", evaluations.detail, name="detail"),
     path("evaluations/<str:evaluation_id>/cancel", evaluations.cancel, name="cancel"),
     path("evaluations/<str:evaluation_id>/retry", evaluations.retry, name="retry"),
+    path("evaluations/<str:evaluation_id>/mark", marks.mark, name="mark"),
     path("graders", graders.page, name="graders"),
     path("pipelines", pipelines.pipeline_list, name="pipelines"),
     path("pipelines/new", pipelines.new, name="pipeline-new"),

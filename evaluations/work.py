@@ -7,6 +7,7 @@ from django.db.models import Q, QuerySet
 from datasets.queries import dataset_files
 from endpoints.answering import BASE, CANDIDATE, AnsweringWork, adapter_folder, answering_plan
 from evaluations import phases
+from evaluations.judging import gradable
 from evaluations.models import Evaluation
 from evaluations.operations.recording import ask_grader, finish, record_answer, record_score
 from evaluations.scorers import scoring_plan
@@ -26,7 +27,7 @@ class EvaluationWork(AnsweringWork):
 
     def waiting(self, device: Device) -> QuerySet[Evaluation]:
         asked = Q(phase=phases.AWAITING_CAPACITY) if device.kind != Device.HOST else Q(pk__in=())
-        scored = Q(phase=phases.AWAITING_GRADER) if takes_host_work(device) else Q(pk__in=())
+        scored = gradable() & Q(phase=phases.AWAITING_GRADER) if takes_host_work(device) else Q(pk__in=())
         return Evaluation.objects.filter(asked | scored).order_by("queued_at")
 
     def start(self, row: Evaluation, attempt: Attempt) -> None:
@@ -60,7 +61,7 @@ class EvaluationWork(AnsweringWork):
             self.fail(row, "answers_missing", f"The job answered {row.num_answered} of {row.num_rows} rows and ended.",
                       f"`evaluations retry {row.pk[:12]}` answers the rest.")
         elif not row.predictions.unjudged().exists():
-            finish(row)
+            finish(row, actor=SYSTEM)
         elif row.phase == phases.SCORING:
             self.fail(row, "scores_missing", "The job ended before the grader was asked for every answer.",
                       f"`evaluations retry {row.pk[:12]}` asks for the rest.")

@@ -27,11 +27,12 @@ def make_router(word: str = "projects") -> Router:
     router = Router(tags=[word])
 
     @router.get("/{workload}/scores", operation_id=f"scores_{word}")
-    def get_scores(request: HttpRequest, workload: str, dataset: str = "", grader: str = "") -> dict[str, Any]:
+    def get_scores(request: HttpRequest, workload: str, dataset: str = "", grader: str = "",
+                   graderInstructions: str = "") -> dict[str, Any]:
         """Scores by base model revision and configuration, on the workload's dataset and grader or on others."""
         found = get_workload(workload)
         version = resolve_version("dataset", dataset, namespace=found.namespace_id) if dataset else None
-        return scores_table(found, dataset=version, grader=grader)
+        return scores_table(found, dataset=version, grader=grader, instructions=graderInstructions)
 
     @router.get("/{workload}/flips", operation_id=f"flips_{word}")
     def get_flips(request: HttpRequest, workload: str, a: str, b: str) -> dict[str, Any]:

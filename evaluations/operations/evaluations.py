@@ -23,8 +23,9 @@ from evaluations.errors import (
     WorkloadMismatch,
     WorkloadRequired,
 )
+from evaluations.judging import held_judge, judge_for
 from evaluations.models import Evaluation
-from evaluations.operations.recording import ask_grader, finish, forget_failures, recount
+from evaluations.operations.recording import ask_grader, fail, finish, forget_failures, recount
 from evaluations.subject import Subject, named_subject, usable_base_of
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
@@ -33,6 +34,7 @@ from optimize_site.kernel.errors import InvalidInput, PhaseConflict
 from optimize_site.kernel.graders import DEFAULT, available_grader
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
+from optimize_site.kernel.judges import Appointment, Held
 from optimize_site.kernel.phases import move
 from registry.base_model_queries import BaseModelState
 from registry.model_queries import workload_of
@@ -56,11 +58,13 @@ class Request:
     max_new_tokens: int = 0
     description: str = ""
     submission_id: str = ""
+    grader_instructions: str = ""
 
     @property
     def digest(self) -> str:
         """The same request has the same digest; the note is not part of it."""
-        return sha256_json([self.model, self.dataset, self.grader, self.workload, self.max_new_tokens])
+        told = [self.grader_instructions] if self.grader_instructions else []
+        return sha256_json([self.model, self.dataset, self.grader, self.workload, self.max_new_tokens, *told])
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ def start_evaluation(request: Request, *, actor: Actor) -> Submission:
     It waits where the base model is selected and still being prepared. A request with a `submission_id` reaches the
     evaluation that the first one started. Raises UnknownVersion,
     WorkloadRequired, WorkloadMismatch, DatasetRequired, DatasetNotScorable, AnswerCallsTools, BaseModelNotReady,
-    TemplateMismatch, MalformedGrader, GraderNotAvailable, SubmissionConflict, WorkloadArchived.
+    TemplateMismatch, MalformedGrader, GraderNotAvailable, InstructionsDoNotApply, InstructionsRequired,
+    NoRoomForJudges, SubmissionConflict, WorkloadArchived.
     """
     actor.require("operator")
     if not 0 <= request.max_new_tokens <= MAX_NEW_TOKENS:
@@ -93,12 +98,13 @@ def start_evaluation(request: Request, *, actor: Actor) -> Submission:
         return Submission(earlier, is_new=False)
     refuse_archived_workload(workload)
     usable_base_of(subject)
-    dataset, grader = dataset_of(request, workload), _grader(request, subject, workload)
-    return _create(request, actor, subject=subject, workload=workload, dataset=dataset, grader=grader)
+    dataset, (grader, told) = dataset_of(request, workload), _grader(request, subject, workload)
+    judge = judge_for(grader, stated=told, dataset=dataset, namespace=workload.namespace_id)
+    return _create(request, actor, subject=subject, workload=workload, dataset=dataset, grader=grader, judge=judge)
 
 
 def _create(request: Request, actor: Actor, *, subject: Subject, workload: Workload, dataset: Version,
-            grader: str) -> Submission:
+            grader: str, judge: Appointment | None) -> Submission:
     tokens = request.max_new_tokens or setting("trainer.evaluations.max-new-tokens")
     settings = {"maxNewTokens": tokens, "temperature": 0.0} | (
         {"submissionDigest": request.digest} if request.submission_id else {})
@@ -109,7 +115,7 @@ def _create(request: Request, actor: Actor, *, subject: Subject, workload: Workl
                 model=subject.version,
                 dataset=dataset, content_hash=dataset.content_hash, grader=grader, settings=settings,
                 base_model=subject.base_model, description=request.description, num_rows=check_scorable(dataset),
-                submission_id=request.submission_id, created_by=actor.name)
+                submission_id=request.submission_id, created_by=actor.name, **_judged_by(judge))
             check_takes_work(workload.pk)
     except IntegrityError:
         earlier = _find_submission(request, workload)
@@ -124,6 +130,13 @@ def _create(request: Request, actor: Actor, *, subject: Subject, workload: Workl
     return Submission(row, is_new=True)
 
 
+def _judged_by(judge: Appointment | None) -> dict[str, Any]:
+    if judge is None:
+        return {}
+    return {"judge_id": judge.model_id, "grader_instructions": judge.instructions,
+            "instructions_source": judge.source}
+
+
 def check_request(request: Request) -> None:
     """What starting it would refuse; without a model, what can be told before there is one. Raises the same."""
     stated = get_workload(request.workload)
@@ -131,9 +144,11 @@ def check_request(request: Request) -> None:
         subject = named_subject(request.model, stated.namespace_id)
         _workload(subject, stated)
         usable_base_of(subject)
-    check_scorable(dataset_of(request, stated))
+    dataset = dataset_of(request, stated)
+    check_scorable(dataset)
     if request.grader:
-        available_grader(request.grader)
+        grader = available_grader(request.grader, namespace=stated.namespace_id)
+        judge_for(grader, stated=request.grader_instructions, dataset=dataset, namespace=stated.namespace_id)
 
 
 def _identity(request: Request, workload: Workload) -> str:
@@ -175,17 +190,24 @@ def dataset_of(request: Request, workload: Workload) -> Version:
     return workload.evaluation_dataset
 
 
-def _grader(request: Request, subject: Subject, workload: Workload) -> str:
-    """What was asked for, else the run's own grader, else the workload's, else json-label-match."""
-    text = request.grader or _run_grader(subject.version) or workload.grader or DEFAULT
-    return available_grader(text)
+def _grader(request: Request, subject: Subject, workload: Workload) -> tuple[str, str]:
+    """What was asked for, else the run's own grader, else the workload's, else json-label-match; with the instructions
+    that are stated for it."""
+    text, told = request.grader, request.grader_instructions
+    if not text:
+        text, runs_own = _run_grader(subject.version)
+        told = told or runs_own
+    return available_grader(text or workload.grader or DEFAULT, namespace=workload.namespace_id), told
 
 
-def _run_grader(version: Version | None) -> str:
+def _run_grader(version: Version | None) -> tuple[str, str]:
+    """The grader that the run of a model states, and its instructions; empty where it states none."""
     if version is None or version.produced_by_kind != "run":
-        return ""
-    run = Run.objects.filter(pk=version.produced_by_id.partition("#")[0]).only("grader").first()
-    return run.grader if run is not None else ""
+        return "", ""
+    run = Run.objects.filter(pk=version.produced_by_id.partition("#")[0]).only("grader", "descriptor").first()
+    if run is None or not run.grader:
+        return "", ""
+    return run.grader, str((run.descriptor or {}).get("graderInstructions") or "")
 
 
 @transaction.atomic
@@ -249,6 +271,24 @@ def advance_evaluations() -> None:
                 advance_evaluation(row)
 
 
+def advance_judged() -> None:
+    """Evaluations that wait for their judge: say what it waits for, or fail with it."""
+    waiting = Evaluation.objects.filter(phase=phases.AWAITING_GRADER).exclude(judge=None)
+    for pk in waiting.values_list("pk", flat=True):
+        with transaction.atomic():
+            row = waiting.select_for_update(skip_locked=True).filter(pk=pk).first()
+            judge = held_judge(row) if row is not None else None
+            if row is not None and judge is not None:
+                _look_at_judge(row, judge)
+
+
+def _look_at_judge(row: Evaluation, judge: Held) -> None:
+    if judge.state == "failed":
+        fail(row, judge.code, f"The judge failed: {judge.reason}", judge.hint)
+    elif judge.reason != row.wait_reason:
+        Evaluation.objects.filter(pk=row.pk).update(wait_reason=judge.reason[:300])
+
+
 def advance_evaluation(row: Evaluation) -> None:
     """From waiting for the base model into the queue, once that is ready. Does nothing in any other phase."""
     if row.phase != phases.AWAITING_BASE_MODEL:
@@ -269,7 +309,9 @@ def advance_evaluation(row: Evaluation) -> None:
     recount(row)
     resolved = {"model": model, "base_revision": state.revision, "chat_template_sha256": state.chat_template_sha256}
     if row.num_answered == row.num_rows:
-        end = ask_grader if row.predictions.unjudged().exists() else finish
-        end(row, **resolved)
+        if row.predictions.unjudged().exists():
+            ask_grader(row, **resolved)
+        else:
+            finish(row, actor=SYSTEM, **resolved)
         return
     queue(row, phases.EVALUATION, **resolved)

@@ -7,7 +7,7 @@ from django.db import transaction
 from evaluations.comparison import paired, paired_document
 from evaluations.errors import NoEvidence, NotBetter, NoteRequired
 from evaluations.models import Evaluation
-from evaluations.queries import newest_evaluation
+from evaluations.queries import speaking_for
 from evaluations.scores import score_document
 from optimize_site.kernel import doorbell
 from optimize_site.kernel.auth import Actor
@@ -48,17 +48,12 @@ def promote(workload: Workload, version: Version, *, actor: Actor, note: str = "
 
 def gather_evidence(workload: Workload, version: Version, current: WorkloadReference | None) -> dict[str, Any]:
     """What the evaluations say: the model's score, its base model's, the champion's, and the paired difference."""
-    own = _speaking(workload, version)
+    own = speaking_for(version, workload)
     base_version = base_version_of(version)
-    base = _speaking(workload, base_version) if base_version is not None else None
-    champion = _speaking(workload, current.version) if current is not None else None
+    base = speaking_for(base_version, workload) if base_version is not None else None
+    champion = speaking_for(current.version, workload) if current is not None else None
     return {"evaluation": _shown(own), "base": _shown(base), "champion": _shown(champion),
             "againstBase": _difference(base, own), "againstChampion": _difference(champion, own)}
-
-
-def _speaking(workload: Workload, version: Version) -> Evaluation | None:
-    dataset = workload.evaluation_dataset
-    return None if dataset is None else newest_evaluation(version, dataset.content_hash, workload.grader)
 
 
 def _shown(evaluation: Evaluation | None) -> dict[str, Any] | None:

@@ -7,12 +7,14 @@ from django.utils import timezone
 
 from evaluations import phases
 from evaluations.graders import Verdict, judge_of
+from evaluations.judging import hold_judge
 from evaluations.models import Evaluation, Prediction
 from evaluations.report import Graded, build_report
 from evaluations.rules import compares_texts
 from evaluations.scorers import read_scored, scores_as_answered
 from optimize_site.kernel import doorbell
 from optimize_site.kernel.auth import SYSTEM, Actor
+from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.phases import move
 
 COUNTS = ("num_answered", "num_scored", "num_unscored", "mean_score")
@@ -88,8 +90,22 @@ def ask_grader(row: Evaluation, **columns: Any) -> None:
     """All is answered and not all judged: wait for the grader, and for a place to ask it from."""
     move(row, phases.AWAITING_GRADER, phases=phases.EVALUATION, actor=SYSTEM, queued_at=timezone.now(), wait_reason="",
          stage={}, **columns)
+    _hold_judge(row)
     doorbell.ring_control()
     doorbell.ring_devices()
+
+
+def _hold_judge(row: Evaluation) -> None:
+    try:
+        hold_judge(row)
+    except OperationError as error:
+        fail(row, error.code, error.detail, error.hint)
+
+
+def fail(row: Evaluation, code: str, reason: str, hint: str) -> None:
+    """End the evaluation over its grader; what was answered stays."""
+    move(row, phases.FAILED, phases=phases.EVALUATION, actor=SYSTEM, reason=reason, failure_code=code,
+         failure_reason=reason, failure_hint=hint)
 
 
 def forget_failures(row: Evaluation) -> int:
@@ -101,7 +117,7 @@ def forget_failures(row: Evaluation) -> int:
     return failed.update(unscored_cause="", explanation="")
 
 
-def finish(row: Evaluation, *, actor: Actor = SYSTEM, **columns: Any) -> None:
+def finish(row: Evaluation, *, actor: Actor, **columns: Any) -> None:
     """Write the report and complete the evaluation."""
     graded = [Graded(one.expected, one.answer, one.score, one.is_exact, one.fields, one.unscored_cause,
                      one.prompt_tokens, one.completion_tokens)

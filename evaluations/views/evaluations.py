@@ -11,11 +11,13 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from datasets.queries import list_datasets
 from evaluations import phases, queries
+from evaluations.agreement_queries import labels_of
 from evaluations.marking import Piece, mark_difference
 from evaluations.models import Evaluation, Prediction
 from evaluations.operations.evaluations import Request, cancel_evaluation, retry_evaluation, start_evaluation
 from evaluations.rules import compares_texts, is_rule, parts_of
 from evaluations.subject import Subject
+from evaluations.views.marks import CHOICES, shown_agreement
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.graders import DEFAULT
@@ -104,7 +106,8 @@ def _page(request: HtmxRequest, row: Evaluation) -> dict[str, Any]:
             **_by_grader(row.grader, report),
             "share": answered / total if total else None, "eta_seconds": _eta(row),
             "confusion": [_shares(table) for table in report.get("confusion") or []],
-            "causes": (report.get("unscored") or {}).get("causes") or {}, "page": _rows(request, row, predictions)}
+            "causes": (report.get("unscored") or {}).get("causes") or {}, "page": _rows(request, row, predictions),
+            "mark_choices": CHOICES, "agreement": shown_agreement(row)}
 
 
 def _by_grader(grader: str, report: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +123,9 @@ def _by_grader(grader: str, report: dict[str, Any]) -> dict[str, Any]:
 def _rows(request: HtmxRequest, row: Evaluation, predictions: Any) -> dict[str, Any]:
     page = listed(request, predictions, limit=ROWS)
     marks = compares_texts(row.grader)
-    page["rows"] = [marked(prediction, marks_difference=marks) for prediction in page["rows"]]
+    said = labels_of(page["rows"], by=actor_of(request).name)
+    page["rows"] = [marked(prediction, marks_difference=marks) | {"mark": said.get(prediction.position)}
+                    for prediction in page["rows"]]
     return page
 
 

@@ -45,7 +45,8 @@ def waiting(_: Any) -> Iterator[Item]:
 def failed(_: Any) -> Iterator[Item]:
     """Evaluations that failed, unless the same was done well since."""
     for row in queries.list_evaluations(phase="failed")[:LATELY]:
-        later = queries.newest_evaluation(row.model, row.content_hash, row.grader) if row.model else None
+        later = queries.newest_evaluation(row.model, row.content_hash, row.grader, row.grader_instructions) \
+            if row.model else None
         if later is None or (row.ended_at and later.ended_at and later.ended_at < row.ended_at):
             yield Item("Evaluation", row.model_name, reverse("evaluations:detail", args=[row.pk]), row.phase,
                        detail=f"{row.failure_reason} {row.failure_hint}".strip(), at=row.ended_at)

@@ -89,6 +89,11 @@ TERMS = {
     "gate": "The score below which the later stages do not run.",
     "unscored": "Rows for which the grader gave no verdict. They are left out of the mean, never counted as zero.",
     "grader": "What compares an answer with the expected one and gives it a score between 0 and 1.",
+    "mark": "What you think of this answer, whatever the grader said. It also counts for other graders of the same answer.",
+    "agreement": "Of the answers that people marked, the share that the grader takes alike: right from a score of one "
+                 "half, else wrong.",
+    "kappa": "Cohen's kappa: the agreement beyond what chance would give. 1 is full, 0 none; above 0.6 is usually called "
+             "good.",
     "data fit": "How the rows fit the run: how many are too long, how many tokens are trained, how much is padding.",
     "device": "What a job runs on: a GPU, or the processors of the box.",
     "paired difference": "The difference of the two models row by row, which is steadier than comparing two means.",
@@ -100,6 +105,7 @@ TERMS = {
 
 CONCEPTS = {
     "champion": "promotion", "candidate": "promotion", "configuration": "configuration-and-recipe",
+    "mark": "agreement-with-people", "agreement": "agreement-with-people", "kappa": "agreement-with-people",
     "confidence interval": "evaluation", "exact match": "evaluation", "unscored": "evaluation",
     "paired difference": "evaluation", "loss": "loss-and-perplexity", "perplexity": "loss-and-perplexity",
     "preference accuracy": "what-it-shows", "reward margin": "what-it-shows",
@@ -111,7 +117,8 @@ CONCEPTS = {
     "branch": "branches", "training state": "saves", "sweep": "sweeps", "pipeline": "pipelines", "gate": "pipelines",
 }
 """The section of a documentation page that explains a term, where it is not called as the term is."""
-PAGES = {"preference accuracy": "preferences", "reward margin": "preferences",
+PAGES = {"mark": "judges", "agreement": "judges", "kappa": "judges",
+         "preference accuracy": "preferences", "reward margin": "preferences",
          "gradient checkpointing": "estimates", "peak memory": "estimates", "branch": "lifecycle",
          "training state": "lifecycle", "sweep": "lifecycle", "pipeline": "lifecycle", "gate": "lifecycle",
          "smoke check": "smoke"}

@@ -184,7 +184,7 @@ def test_the_runs_own_grader_comes_before_the_workloads(workload, base):
     make_adapter(workload, base, run_id=run.pk)
     with pytest.raises(OperationError) as refused:
         start()
-    assert refused.value.code == "grader_not_available" and "model:triage/judge" in refused.value.detail
+    assert refused.value.code == "unknown_reference" and "triage/judge" in refused.value.detail
     assert start(grader="json-label-match").grader == "json-label-match"
 
 

@@ -4,6 +4,8 @@ from typing import Any
 from urllib.parse import quote
 
 from evaluations.render import evaluation_document
+from evaluations.agreement_text import agreement_lines, agreement_table
+from evaluations.operations.marks import read_mark
 from optimize_site.kernel.commands import EXIT_CANCELLED, EXIT_DONE, EXIT_WORK_FAILED, NounCommand, arg, verb
 from optimize_site.kernel.errors import InvalidInput
 from optimize_site.kernel.ids import SHOWN
@@ -13,6 +15,8 @@ ROUTE = "/v1/training/evaluations"
 OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CANCELLED}
 EVALUATION = arg("evaluation", metavar="EVALUATION", help="ID, or the beginning of one")
 WORKLOAD = arg("--workload", "--project", default="", dest="workload", metavar="WORKLOAD")
+INSTRUCTIONS = arg("--grader-instructions", default="", metavar="TEXT",
+                   help="what a grader that is a model is told; else what it inherits")
 EXIT_STATUS = arg("--exit-status", action="store_true", help="5 where it failed, 6 where it was cancelled")
 PAGE = 100
 
@@ -24,7 +28,7 @@ class Command(NounCommand):
     help = "Evaluations: one model's answers to one dataset, scored by one grader."
 
     @verb("start", arg("--model", required=True, metavar="MODEL"), arg("--dataset", default="", metavar="DATASET"),
-          arg("--grader", default=""), WORKLOAD, arg("--max-completion-tokens", type=int, default=0, metavar="N"),
+          arg("--grader", default=""), INSTRUCTIONS, WORKLOAD, arg("--max-completion-tokens", type=int, default=0, metavar="N"),
           arg("--description", default=""), arg("--submission-id", default=""),
           arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS, gives=(evaluation_document,))
     def start(self, wait: bool, exit_status: bool, **values: Any) -> int:
@@ -32,7 +36,8 @@ class Command(NounCommand):
         if exit_status and not wait:
             raise InvalidInput("--exit-status requires --wait.", code="usage")
         body = {"model": values["model"], "dataset": values["dataset"], "grader": values["grader"],
-                "workload": values["workload"], "maxCompletionTokens": values["max_completion_tokens"],
+                "graderInstructions": values["grader_instructions"], "workload": values["workload"],
+                "maxCompletionTokens": values["max_completion_tokens"],
                 "description": values["description"], "submissionId": values["submission_id"]}
         started = self.client.post(ROUTE, body)
         if wait:
@@ -91,6 +96,27 @@ class Command(NounCommand):
         """Set or clear the note."""
         self.show(self.client.post(f"{address(evaluation)}/annotate", {"description": description}), text=self._record)
 
+    @verb("mark", EVALUATION, arg("row", type=int, metavar="ROW", help="as `predictions` counts them"),
+          arg("mark", metavar="MARK", help="right, wrong, a score from 0 to 1, or clear"))
+    def mark(self, evaluation: str, row: int, mark: str) -> None:
+        """Say what you think of the answer to a row, to see how far the grader agrees."""
+        score = read_mark(mark)
+        said = {"verdict": "clear"} if score is None else {"score": score}
+        self.show(self.client.post(f"{address(evaluation)}/marks", {"marks": [{"position": row} | said]}),
+                  text=self._agreement)
+
+    @verb("agreement", EVALUATION)
+    def agreement(self, evaluation: str) -> None:
+        """Show how far the grader agrees with what people marked, and other graders of the same rows."""
+        self.show(self.client.get(f"{address(evaluation)}/agreement"), text=self._agreement)
+
+    def _agreement(self, found: dict[str, Any]) -> None:
+        self.facts([("Grader", found["grader"]), ("Instructions", found["graderInstructions"]),
+                    ("Marked", found["marked"]), *agreement_lines(found)], title="Agreement with people")
+        if found["others"]:
+            print()
+            agreement_table(self, found["others"])
+
     def _wait(self, evaluation: str, exit_status: bool) -> int:
         found, _ = self.watch(address(evaluation), timeout=None, each=self._say_progress,
                               is_over=lambda document: document["phase"] in OVER)
@@ -125,7 +151,7 @@ class Command(NounCommand):
             ("Evaluation", found["evaluationId"]), ("Phase", found["phase"]), ("Model", found["model"]),
             ("Base model", f"{found['baseModel']} at {(found['baseModelRevision'] or 'no commit yet')[:SHOWN]}"),
             ("Workload", marked(found["workload"], found)), ("Dataset", found["dataset"]), ("Grader", found["grader"]),
-            ("Answered", f"{found['answered']} of {found['rows']}"), ("Mean score", _score(found, report)),
+            ("Instructions", _told(found)), ("Answered", f"{found['answered']} of {found['rows']}"), ("Mean score", _score(found, report)),
             ("Exact match", _share(report.get("exactMatchRate"))), ("Unscored", found["unscored"] or None),
             ("Description", found["description"] or None), ("Waits", found["waitReason"]),
             ("Failed", found["failureReason"]), ("To do", found["failureHint"])], title="Evaluation")
@@ -149,6 +175,12 @@ class Command(NounCommand):
 def address(evaluation: str) -> str:
     """The route of an evaluation."""
     return f"{ROUTE}/{quote(evaluation, safe='')}"
+
+
+def _told(found: dict[str, Any]) -> str | None:
+    """What the judge is told, and where that comes from."""
+    told = found["graderInstructions"]
+    return f"{_line(told, 100)} ({found['instructionsSource']})" if told else None
 
 
 def _score(document: dict[str, Any], report: dict[str, Any] | None = None) -> str | None:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from evaluations.agreement_text import agreement_table
 from optimize_site.kernel.commands import NounCommand, arg, read_document, verb
 from optimize_site.kernel.errors import InvalidInput
 
@@ -36,6 +37,11 @@ class Command(NounCommand):
             raise InvalidInput("Give either --answer or -f.", code="usage")
         rows = read_document(file) if file else [{"answer": answer, "expected": expected}]
         self.show(self.client.post(f"{ROUTE}/run", {"grader": grader, "rows": rows}), text=self._verdicts)
+
+    @verb("agreement")
+    def agreement(self) -> None:
+        """Show how far each grader agrees with the answers that people marked."""
+        self.show(self.client.get(f"{ROUTE}/agreement"), text=lambda found: agreement_table(self, found["graders"]))
 
     def _table(self, found: dict[str, Any]) -> None:
         self.table(["GRADER", "SCORE", "PARAMETERS", "EXAMPLE"],

@@ -1,0 +1,60 @@
+"""How far a grader agrees with people: the share of answers both take alike, and Cohen's kappa. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RIGHT_FROM = 0.5
+"""A score counts as right from here, a person's and a grader's alike."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Answers that people marked and a grader scored. `counts` holds how many were right or wrong to each.
+
+    `unscored` counts the marked answers to which the grader gave no score; they are in nothing else.
+    """
+
+    compared: int
+    both_right: int
+    both_wrong: int
+    only_people: int
+    only_grader: int
+    mean_difference: float | None
+    unscored: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """The share of the compared answers that both take alike."""
+        return (self.both_right + self.both_wrong) / self.compared if self.compared else None
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's kappa: the agreement beyond what their habits alone would give; 1 is full, 0 none beyond chance.
+
+        None where chance alone gives full agreement, because both always say the same: nothing can be told then.
+        """
+        if not self.compared:
+            return None
+        people = (self.both_right + self.only_people) / self.compared
+        grader = (self.both_right + self.only_grader) / self.compared
+        chance = people * grader + (1 - people) * (1 - grader)
+        return None if chance == 1 else ((self.share or 0.0) - chance) / (1 - chance)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As it is shown."""
+        return {"compared": self.compared, "agreement": self.share, "kappa": self.kappa, "unscored": self.unscored,
+                "counts": {"bothRight": self.both_right, "bothWrong": self.both_wrong,
+                           "rightToPeopleOnly": self.only_people, "rightToGraderOnly": self.only_grader},
+                "meanDifference": self.mean_difference}
+
+
+def agreement(pairs: Sequence[tuple[float, float | None]]) -> Agreement:
+    """Of each answer what people say, between 0 and 1, and the grader's score, None where it gave none."""
+    scored = [(people, score) for people, score in pairs if score is not None]
+    verdicts = [(people >= RIGHT_FROM, score >= RIGHT_FROM) for people, score in scored]
+    difference = sum(score - people for people, score in scored) / len(scored) if scored else None
+    return Agreement(len(scored), verdicts.count((True, True)), verdicts.count((False, False)),
+                     verdicts.count((True, False)), verdicts.count((False, True)), difference,
+                     len(pairs) - len(scored))

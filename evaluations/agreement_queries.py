@@ -1,0 +1,64 @@
+"""Reads what people marked beside what graders said of the same answers."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.db.models import Avg, F, OuterRef, QuerySet, Subquery
+
+from evaluations.agreement import agreement
+from evaluations.models import Evaluation, Mark, Prediction
+from optimize_site.kernel.graders import parse_target
+
+Pair = tuple[float, float | None]
+
+
+def marked_answers(predictions: QuerySet[Prediction]) -> QuerySet[Prediction]:
+    """Those of the answers that somebody marked, here or where another grader scored the same answer to the same row;
+    each with `label`, the mean of the marks."""
+    same = Mark.objects.filter(content_hash=OuterRef("evaluation__content_hash"), position=OuterRef("position"),
+                               prediction__answer=OuterRef("answer")).order_by()
+    return predictions.annotate(label=Subquery(same.values("position").annotate(mean=Avg("score")).values("mean"))
+                                ).filter(label__isnull=False)
+
+
+def agreement_of(row: Evaluation) -> dict[str, Any]:
+    """How far an evaluation's grader agrees with people, and beside it the other graders of the same rows."""
+    others = [judge for judge in _by_judge(Prediction.objects.filter(evaluation__content_hash=row.content_hash))
+              if (judge["grader"], judge["graderInstructions"] or "") != (row.grader, row.grader_instructions)]
+    own = list(marked_answers(row.predictions.all()).values_list("label", "score"))
+    return {"evaluationId": row.pk, "marked": len(own), **_document(row.grader, row.grader_instructions, own),
+            "others": sorted(others, key=lambda judge: -judge["compared"])}
+
+
+def agreement_by_judge() -> list[dict[str, Any]]:
+    """Every grader that scored answers which people marked, the most compared first."""
+    marked = Mark.objects.values("content_hash")
+    rows = _by_judge(Prediction.objects.filter(evaluation__content_hash__in=marked))
+    return sorted(rows, key=lambda judge: -judge["compared"])
+
+
+def labels_of(predictions: Iterable[Prediction], *, by: str) -> dict[int, dict[str, Any]]:
+    """By position, what people say of these answers: the mean of `marks` marks, and one person's own."""
+    shown = [prediction.pk for prediction in predictions]
+    rows = marked_answers(Prediction.objects.filter(pk__in=shown))
+    own = dict(Mark.objects.filter(prediction__in=shown, by=by).values_list("position", "score"))
+    return {row.position: {"label": row.label, "own": own.get(row.position)} for row in rows}  # type: ignore[attr-defined]
+
+
+def _by_judge(predictions: QuerySet[Prediction]) -> Iterator[dict[str, Any]]:
+    """A document a grader and its instructions; an answer that it scored twice, in two evaluations, counts once."""
+    found: defaultdict[tuple[str, str], dict[tuple[str, int, str], Pair]] = defaultdict(dict)
+    rows = marked_answers(predictions).order_by("evaluation__created_at").values_list(
+        F("evaluation__grader"), F("evaluation__grader_instructions"), F("evaluation__content_hash"), "position",
+        "answer", "label", "score")
+    for grader, told, content, position, answer, label, score in rows.iterator():
+        found[grader, told][content, position, answer] = (label, score)
+    for (grader, told), pairs in found.items():
+        yield _document(grader, told, list(pairs.values()))
+
+
+def _document(grader: str, told: str, pairs: list[Pair]) -> dict[str, Any]:
+    target = parse_target(grader)
+    return {"grader": grader, "graderInstructions": told or None,
+            "isModel": target is not None and target.kind == "model", **agreement(pairs).document}

@@ -1,0 +1,39 @@
+"""Agreement with people as the commands print it."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class Prints(Protocol):
+    """What prints tables."""
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> None: ...
+
+
+def agreement_lines(found: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The agreement with its counts, kappa, and how much kinder the grader is."""
+    counts, difference = found["counts"], found["meanDifference"]
+    return [("Agrees", _share(found)), ("Kappa", _kappa(found)),
+            ("Right to people only", counts["rightToPeopleOnly"]),
+            ("Right to grader only", counts["rightToGraderOnly"]),
+            ("Scores", None if difference is None else f"{abs(difference):.3f} {'above' if difference >= 0 else 'below'}"
+             " people's on average"),
+            ("Unscored", found["unscored"] or None)]
+
+
+def agreement_table(command: Prints, judges: list[dict[str, Any]]) -> None:
+    """One line a grader."""
+    command.table(["GRADER", "INSTRUCTIONS", "AGREES", "KAPPA", "UNSCORED"],
+                  [[judge["grader"], (judge["graderInstructions"] or "")[:40] or None, _share(judge), _kappa(judge),
+                    judge["unscored"]] for judge in judges], right=["KAPPA", "UNSCORED"])
+
+
+def _share(found: dict[str, Any]) -> str:
+    if not found["compared"]:
+        return "nothing to compare"
+    counts = found["counts"]
+    return f"{counts['bothRight'] + counts['bothWrong']} of {found['compared']} ({found['agreement']:.1%})"
+
+
+def _kappa(found: dict[str, Any]) -> str | None:
+    return None if found["kappa"] is None else f"{found['kappa']:.3f}"
