@@ -13,12 +13,14 @@ from typing import Any
 import orjson
 
 from datasets.errors import RowsNotComparable
+from datasets.formats.eval_items import FORMAT as ITEMS
 from datasets.leakage import NEAR, Judged, Overlap
 from datasets.models import ExampleSet
 from datasets.pairs import FORMAT as PREFERENCE
 from datasets.queries import example_set
 from datasets.row_pages import Budget
 from datasets.rows import FORMAT as CHAT
+from datasets.rows import Row
 from datasets.stored_rows import rows_from, sampled_rows
 from optimize_site.kernel.conf import home
 from registry.models import Version
@@ -28,6 +30,8 @@ METHOD = 1
 MOST_JUDGED_ROWS, MOST_JUDGED_BYTES = 5_000, 16 * 1024 * 1024
 QUICK_ROWS, QUICK_JUDGED_ROWS, QUICK_BYTES = 2_500, 1_000, 3 * 1024 * 1024
 COMPARABLE = (CHAT, PREFERENCE)
+JUDGING = (*COMPARABLE, ITEMS)
+"""What rows to judge by may be; an item that asks nothing in messages is compared with none."""
 NAMED_BY = 32
 
 
@@ -37,7 +41,7 @@ def compare(training: Version, judged: Version, budget: Budget | None = None) ->
     `coverage.complete` says whether all was compared; where not, ask again. Raises RowsNotComparable, RowsGone.
     """
     budget = budget or Budget()
-    sets = _comparable(training), _comparable(judged)
+    sets = _comparable(training, COMPARABLE), _comparable(judged, JUDGING)
     kept = _place(training, judged)
     done = _read(kept) or {"next": 0, "state": None, "judgedRead": 0}
     if done["next"] is not None:
@@ -49,7 +53,7 @@ def compare(training: Version, judged: Version, budget: Budget | None = None) ->
 def compare_quickly(training: Version, judged: Version) -> dict[str, Any] | None:
     """What is known of all their rows, else what a sample of both shows; None where they cannot be compared."""
     examples = example_set(training), example_set(judged)
-    if not all(found.format in COMPARABLE for found in examples):
+    if examples[0].format not in COMPARABLE or examples[1].format not in JUDGING:
         return None
     done = _read(_place(training, judged))
     if done is None or done["next"] is not None:
@@ -65,9 +69,9 @@ def _sampled(training: ExampleSet, judged: ExampleSet) -> dict[str, Any]:
     return {"next": 0, "state": overlap.state(), "judgedRead": known.num_rows}
 
 
-def _comparable(version: Version) -> ExampleSet:
+def _comparable(version: Version, formats: Collection[str]) -> ExampleSet:
     examples = example_set(version)
-    if examples.format not in COMPARABLE:
+    if examples.format not in formats:
         raise RowsNotComparable(f"{version.reference} holds {examples.format} rows; what rows ask can be compared "
                                 f"between {' and '.join(COMPARABLE)} rows.",
                                 hint="Compare the conversations that they were made from.")
@@ -77,8 +81,17 @@ def _comparable(version: Version) -> ExampleSet:
 def _judged(examples: ExampleSet, most_rows: int, most_bytes: int) -> Judged:
     judged = Judged()
     for row in sampled_rows(examples, most_rows, most_bytes):
-        judged.add(row.position, orjson.loads(row.data))
+        value = orjson.loads(row.data)
+        if _asks(value):
+            judged.add(row.position, value)
     return judged
+
+
+def _asks(row: Row) -> bool:
+    """Whether a row asks something; an evaluation item may hold anything."""
+    messages = row.get("messages" if "messages" in row else "prompt")
+    return isinstance(messages, list) and all(isinstance(message, dict) and isinstance(message.get("role"), str)
+                                              for message in messages)
 
 
 def _further(training: ExampleSet, judged: ExampleSet, done: dict[str, Any], budget: Budget) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import orjson
 import pytest
@@ -14,9 +15,10 @@ from datasets.management.commands.datasets import Command as Datasets
 from datasets.models import ExampleSet, Image
 from datasets.operations import register_dataset
 from datasets.plan import dataset_part
+from datasets.queries import dataset_files
 from datasets.token_rows import TokenFile, TokenFiles
 from evaluations.datasets import check_scorable
-from evaluations.errors import DatasetNotScorable
+from evaluations.errors import AnswerCallsTools, DatasetNotScorable
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Forbidden, InvalidInput
 from registry.management.commands.registry import Command as Registry
@@ -28,6 +30,7 @@ pytestmark = pytest.mark.django_db
 ASKED, BETTER, WORSE = ({"role": role, "content": text} for role, text in
                         (("user", "a"), ("assistant", "b"), ("assistant", "c")))
 PAIR = {"prompt": [ASKED], "chosen": BETTER, "rejected": WORSE}
+ROW = {"messages": [ASKED, BETTER]}
 TOOL = {"type": "function", "function": {"name": "track"}}
 
 
@@ -140,11 +143,35 @@ def test_rows_are_described_under_the_template_that_runs_over_the_model_render_u
     assert "rev-1" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("data", [items(), lines(PAIR)], ids=["items", "pairs"])
-def test_an_evaluation_says_which_rows_it_needs(data):
-    register_dataset("shop/other", [data], actor=LOCAL)
-    with pytest.raises(DatasetNotScorable, match="an evaluation needs chat rows"):
+def test_an_evaluation_says_which_rows_it_needs():
+    register_dataset("shop/other", [lines(PAIR)], actor=LOCAL)
+    with pytest.raises(DatasetNotScorable, match="an evaluation needs chat rows or evaluation items"):
         check_scorable(resolve_version("dataset", "shop/other"))
+
+
+def test_items_that_are_chat_rows_can_be_asked():
+    asked = {"id": "refund-7", "level": 2, **ROW}
+    register_dataset("shop/items", [items(**{"items.jsonl": lines(asked, ROW).decode()})], actor=LOCAL)
+    version = resolve_version("dataset", "shop/items")
+    assert check_scorable(version) == 2
+    # The job reads the items as the rows they are, and nothing else of the version.
+    (file,) = dataset_files(version)
+    assert [json.loads(line) for line in Path(file).read_bytes().splitlines()] == [asked, ROW]
+
+
+def test_items_that_ask_in_another_way_are_named_before_an_evaluation_starts():
+    register_dataset("shop/items", [items(**{"items.jsonl": lines(ROW, {"input": "?"}).decode()})], actor=LOCAL)
+    with pytest.raises(DatasetNotScorable, match="1 of the 2 items of shop/items:v1 cannot be asked") as refused:
+        check_scorable(resolve_version("dataset", "shop/items"))
+    assert refused.value.problems[0].path.startswith("items.jsonl line 2")
+
+
+def test_an_item_whose_answer_calls_tools_is_refused_as_a_row_is():
+    calls = [{"id": "1", "type": "function", "function": {"name": "look_up", "arguments": {}}}]
+    calling = {"messages": [*ROW["messages"][:-1], {"role": "assistant", "tool_calls": calls}]}
+    register_dataset("shop/items", [items(**{"items.jsonl": lines(calling).decode()})], actor=LOCAL)
+    with pytest.raises(AnswerCallsTools, match="lines 1"):
+        check_scorable(resolve_version("dataset", "shop/items"))
 
 
 def test_evaluation_items_are_registered_and_their_objects_read(capsysbinary):

@@ -11,6 +11,7 @@ from datasets.models import ExampleSet
 from datasets.row_pages import Budget
 from optimize_site.kernel.conf import home
 from tests import factories as make
+from tests.archives import items
 
 pytestmark = pytest.mark.django_db
 LONG = "my parcel was sent to the old address although I changed it in the app last week {} and nobody answers"
@@ -77,6 +78,14 @@ def test_token_rows_cannot_be_compared(sets):
     with pytest.raises(RowsNotComparable):
         overlaps.compare(training, judged)
     assert overlaps.compare_quickly(training, judged) is None
+
+
+def test_items_are_looked_for_as_rows_and_those_that_ask_otherwise_are_left_out(sets):
+    asked = rows(LONG.format("already")).decode()
+    judged = make.make_dataset("triage/items", items(**{"items.jsonl": '{"input": "?"}\n{"messages": 1}\n' + asked}))
+    assert found(overlaps.compare(sets[0], judged)) == [(4, 2)]
+    with pytest.raises(RowsNotComparable):
+        overlaps.compare(judged, sets[0])
 
 
 @pytest.fixture
