@@ -48,6 +48,26 @@ def test_f02_a_gradient_that_is_no_number_never_reaches_the_weights(plan, tmp_pa
     assert no_final_snapshot(attempt)
 
 
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+def test_the_tensor_whose_gradient_is_no_number_is_named_although_clipping_would_spread_it(
+    plan, tmp_path, monkeypatch, poison
+):
+    honest = trainer.SupervisedTrainer.pass_loss
+
+    def poisoned(self, model, *args):
+        if model.training and self.state.global_step == 1:
+            for name, part in model.named_parameters():
+                if "layers.1.self_attn.v_proj.lora_B" in name:
+                    part.register_hook(lambda gradient: gradient * poison)
+        return honest(self, model, *args)
+
+    monkeypatch.setattr(trainer.SupervisedTrainer, "pass_loss", poisoned)
+    failed = jobs.failure(jobs.run(tmp_path / "a", plan))
+    (name,) = failed["evidence"]["tensors"]
+    assert name.endswith("layers.1.self_attn.v_proj.lora_B.default.weight")
+    assert f"gradient of update 2 is not finite ({poison}) in {name}." in failed["reason"]
+
+
 def test_f02_weights_that_are_no_numbers_are_never_saved(plan, tmp_path, monkeypatch):
     honest = captured.get_peft_model_state_dict
 
@@ -56,7 +76,9 @@ def test_f02_weights_that_are_no_numbers_are_never_saved(plan, tmp_path, monkeyp
 
     monkeypatch.setattr(captured, "get_peft_model_state_dict", poisoned)
     attempt = jobs.run(tmp_path / "a", plan)
-    assert jobs.failure(attempt)["code"] == "non_finite_weights"
+    failed = jobs.failure(attempt)
+    assert failed["code"] == "non_finite_weights"
+    assert "lora_A.weight and 27 other tensors" in failed["reason"]
     assert no_final_snapshot(attempt)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,16 @@ from safetensors.torch import save_file
 
 from optimize_child.failures import JobFailure
 
+MOST_NAMED = 20
+
 
 def adapter_weights(model: PeftModel, *, step: int) -> dict[str, torch.Tensor]:
     """A copy of the adapter's weights in host memory. A number that is none must not become a snapshot."""
-    found = get_peft_model_state_dict(model).items()
-    weights = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in found}
-    for name, tensor in weights.items():
-        if not torch.isfinite(tensor).all():
-            raise not_finite("weights", step, name)
+    parts = get_peft_model_state_dict(model).items()
+    weights = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in parts}
+    found = [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]
+    if found:
+        raise not_finite("weights", step, "nan or infinite", found)
     return weights
 
 
@@ -48,11 +51,14 @@ def copied(state: Any) -> Any:
     return state
 
 
-def not_finite(what: str, step: int, value: Any) -> JobFailure:
-    """Training has left the numbers: the run ends here, before they reach a model."""
+def not_finite(what: str, step: int, value: Any, tensors: Sequence[str] = ()) -> JobFailure:
+    """Training has left the numbers: the run ends here, before they reach a model. `tensors` are where they did."""
+    where = f" in {tensors[0]}" if tensors else ""
+    more = f" and {len(tensors) - 1} other tensors" if len(tensors) > 1 else ""
     return JobFailure(
         f"non_finite_{what}",
-        f"The {what} of update {step} {'are' if what == 'weights' else 'is'} not finite ({value}).",
+        f"The {what} of update {step} {'are' if what == 'weights' else 'is'} not finite ({value}){where}{more}.",
         hint="Lower optimizer.learningRate, raise scheduler.warmupRatio, or look at the rows of this update.",
         step=step,
+        **({"tensors": list(tensors[:MOST_NAMED])} if tensors else {}),
     )

@@ -23,6 +23,9 @@ CODES = frozenset(
         "base_model_refused",
         "base_model_unreachable",
         "snapshot_invalid",
+        "scorer_lost",
+        "scorer_not_ready",
+        "warm_start_invalid",
         "data_error",
         "unexpected",
     }
@@ -55,8 +58,8 @@ def failure_from(error: BaseException) -> JobFailure:
     """The failure to report for any exception: the ones with a known remedy by name, the rest as `unexpected`."""
     if isinstance(error, JobFailure):
         return error
-    if isinstance(error, MemoryError):
-        return _out_of_host_memory(error)
+    if code := memory_code(error):
+        return out_of_memory(code, error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return JobFailure(
             "disk_full",
@@ -64,29 +67,27 @@ def failure_from(error: BaseException) -> JobFailure:
             hint="Free some space on the disk of the state folder and start again.",
             error=str(error),
         )
-    if _is_device_memory(error):
-        return JobFailure(
-            "out_of_device_memory",
-            "The device ran out of memory.",
-            hint="Lower execution.microBatchSequences or config.maxSeqLength, or turn on model.gradientCheckpointing.",
-            error=_first_line(error),
-        )
-    if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
-        return _out_of_host_memory(error)
     return JobFailure("unexpected", f"{type(error).__name__}: {_first_line(error)}", hint="The log has the details.")
 
 
-def _out_of_host_memory(error: BaseException) -> JobFailure:
-    return JobFailure(
-        "out_of_host_memory",
-        "The machine ran out of memory.",
-        hint="Lower execution.microBatchSequences or config.maxSeqLength, or train a smaller base model.",
-        error=_first_line(error),
-    )
+def memory_code(error: BaseException) -> str | None:
+    """The code of a failure for want of memory; None for any other error."""
+    if type(error).__name__ == "OutOfMemoryError" or "CUDA out of memory" in str(error):
+        return "out_of_device_memory"
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error)):
+        return "out_of_host_memory"
+    return None
 
 
-def _is_device_memory(error: BaseException) -> bool:
-    return type(error).__name__ == "OutOfMemoryError" or "CUDA out of memory" in str(error)
+def out_of_memory(code: str, error: BaseException, *, told: str = "", fit: int | None = None,
+                  **evidence: Any) -> JobFailure:  # fmt: skip
+    """The failure of a job that ran out of memory: `told` says where, `fit` is how many tokens a pass may hold."""
+    what = "The device" if code == "out_of_device_memory" else "The machine"
+    lower = "Lower execution.microBatchSequences or config.maxSeqLength"
+    target = f" so that no pass holds more than about {fit:,} tokens" if fit else ""
+    others = "turn on model.gradientCheckpointing, set model.precision to INT4, or train a smaller base model"
+    return JobFailure(code, f"{what} ran out of memory{told}.", hint=f"{lower}{target}, {others}.",
+                      error=_first_line(error), **evidence)  # fmt: skip
 
 
 def _first_line(error: BaseException) -> str:

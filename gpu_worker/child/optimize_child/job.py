@@ -13,6 +13,7 @@ from typing import Any
 from optimize_child.control import UNWATCHED_SECONDS, Control
 from optimize_child.events import EventLog
 from optimize_child.failures import Stopped, failure_from
+from optimize_child.stacks import let_stacks_be_read
 
 ENTRIES = {
     "sft": "optimize_child.sft",
@@ -52,6 +53,7 @@ class Job:
 def main(attempt: Path) -> int:
     """Run the plan of one attempt. 0: finished or stopped as asked. 1: failed, and the failure event says why."""
     job = Job(attempt)
+    let_stacks_be_read()
     set_up_process(job.plan)
     try:
         job.events.emit("started", pid=os.getpid(), versions=versions(), prepared="OPTIMIZE_PREPARED" in os.environ)

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+from optimize_child.failures import JobFailure, memory_code, out_of_memory
+
+GiB = 1 << 30
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": GiB}
+SPARE = 0.9
+"""Of the memory that is there, what a pass is advised to fill: allocators need some room to move."""
 
 
 def peak_memory(device: str) -> dict[str, int]:
@@ -41,6 +53,83 @@ class MemorySplit:
             return _named(held | {"rest": rest})
         reserved = peaks["peak_memory_reserved_bytes"]
         return _named(held | {"activations": rest, "allocator": reserved - peak, "driver": _driver_bytes()})
+
+
+class PassMemory:
+    """What passes take, so that one for which there is no room says how many tokens would have had room.
+
+    Memory grows with the tokens of a pass. How fast is what the largest pass that succeeded took; before there was
+    one, what the pass that failed had reached.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._tokens = self._grown = 0
+
+    @contextmanager
+    def of(self, tokens: int, *, step: int) -> Iterator[None]:
+        """Watch one pass. Raises JobFailure where it ran out of memory."""
+        before = used_memory(self._device)
+        try:
+            yield
+        except (MemoryError, RuntimeError) as error:
+            code = memory_code(error)
+            if code is None:
+                raise
+            raise self._failure(code, error, tokens, before, step) from error
+        if tokens > self._tokens:
+            self._tokens = tokens
+            self._grown = peak_memory(self._device)["peak_memory_bytes"] - before
+
+    def _failure(self, code: str, error: BaseException, tokens: int, before: int, step: int) -> JobFailure:
+        room = whole_memory(self._device) - before
+        reached = peak_memory(self._device)["peak_memory_bytes"] - before + wanted_bytes(error)
+        fit = tokens_that_fit(room, tokens, grown=self._grown, grown_of=self._tokens, reached=reached)
+        told = f" in update {step}, in a pass of {tokens:,} tokens; about {fit:,} would fit"
+        return out_of_memory(code, error, told=told, fit=fit, step=step, pass_tokens=tokens, fitting_tokens=fit)
+
+
+def tokens_that_fit(room: int, tokens: int, *, grown: int, grown_of: int, reached: int) -> int:
+    """The tokens of a pass for which `room` bytes are enough: fewer than the `tokens` for which they were not, and no
+    fewer than the `grown_of` that took `grown` bytes and succeeded. `reached` is what the pass that failed asked for.
+    """
+    each = grown / grown_of if grown > 0 and grown_of else max(reached, room, 1) / tokens
+    return max(1, min(grown_of, tokens - 1), min(tokens - 1, int(SPARE * room / each)))
+
+
+def wanted_bytes(error: BaseException) -> int:
+    """What the allocation that failed asked for, as its message says; 0 where it does not."""
+    found = re.search(r"[Tt]ried to allocate ([\d.]+) ?(KiB|MiB|GiB|bytes)", str(error))
+    return int(float(found[1]) * UNITS.get(found[2], 1)) if found else 0
+
+
+def used_memory(device: str) -> int:
+    """Bytes that the job holds now."""
+    if device == "cuda":
+        import torch
+
+        return int(torch.cuda.memory_allocated())
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def whole_memory(device: str) -> int:
+    """The most that the job could hold: what other processes take of a device is theirs."""
+    if device == "cuda":
+        import torch
+
+        free, _ = torch.cuda.mem_get_info()
+        return int(free + torch.cuda.memory_reserved())
+    limits = [_limit(Path("/sys/fs/cgroup/memory.max")), resource.getrlimit(resource.RLIMIT_AS)[0],
+              os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")]  # fmt: skip
+    return min(limit for limit in limits if limit > 0)
+
+
+def _limit(path: Path) -> int:
+    """A control group's limit; 0 where there is none."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _held(model: Any, optimizer: Any) -> dict[str, int]:

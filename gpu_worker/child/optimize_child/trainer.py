@@ -26,7 +26,7 @@ from optimize_child.compute_path import ComputePath
 from optimize_child.events import EventLog
 from optimize_child.head import compact_head
 from optimize_child.layouts import Layout
-from optimize_child.memory import MemorySplit, peak_memory
+from optimize_child.memory import MemorySplit, PassMemory, peak_memory
 from optimize_child.order import Updates
 from optimize_child.save_queue import Save, SaveQueue
 from optimize_child.saving import Saver
@@ -130,6 +130,7 @@ class SupervisedTrainer(SFTTrainer):
         )
         if source is not None and source.mode == TRAINING_STATE:
             self.add_callback(RestoreGenerators(self, source.folder))
+        self._pass_memory = PassMemory(self.args.device.type)
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
         """A branch that keeps its source's training state starts from its optimizer."""
@@ -160,8 +161,9 @@ class SupervisedTrainer(SFTTrainer):
         total = torch.zeros((), device=self.args.device)
         whole = self.whole_of(inputs)
         for part in inputs["passes"]:
-            loss = self.pass_loss(model, part, whole)
-            self.accelerator.backward(loss)
+            with self._pass_memory.of(part["input_ids"].numel(), step=self.state.global_step + 1):
+                loss = self.pass_loss(model, part, whole)
+                self.accelerator.backward(loss)
             total += loss.detach()
         return total
 
@@ -185,15 +187,26 @@ class SupervisedTrainer(SFTTrainer):
         """Not counted: walking every parameter for it would cost more than a small model's step."""
         return 0
 
+    def _clip_grad_norm(self, model: Any) -> torch.Tensor:
+        """The library's clipping in its two halves; in between, each gradient still is what the update computed."""
+        norm = self._finite_norm(model)
+        torch.nn.utils.clip_grads_with_norm_(model.parameters(), self.args.max_grad_norm, norm)
+        return norm
+
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
-        """The last place before the optimizer's step: a number that is none must not reach the weights."""
-        norm = super()._get_grad_norm(model, grad_norm)
-        step = self.state.global_step + 1
-        loss, size = float(self._tr_loss), float(norm)
+        return self._finite_norm(model) if grad_norm is None else grad_norm
+
+    def _finite_norm(self, model: Any) -> torch.Tensor:
+        """The norm of the update's gradient. The last place where a number that is none can be kept from the weights;
+        raises JobFailure with the tensor that it is in."""
+        gradients = {name: part.grad for name, part in model.named_parameters() if part.grad is not None}
+        norm = torch.nn.utils.get_total_norm(gradients.values())
+        step, loss = self.state.global_step + 1, float(self._tr_loss)
         if not math.isfinite(loss):
             raise not_finite("loss", step, loss)
-        if not math.isfinite(size):
-            raise not_finite("gradient", step, size)
+        if not math.isfinite(float(norm)):
+            found = [name for name, gradient in gradients.items() if not torch.isfinite(gradient).all()]
+            raise not_finite("gradient", step, float(norm), found)
         return norm
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
