@@ -1,12 +1,13 @@
 """Reads of data: named datasets, the examples behind a version, their rows and files."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from copy import copy
 from typing import Any
 
 import orjson
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import CharField, Exists, F, OuterRef, QuerySet, Subquery, Value
-from django.db.models.functions import Cast, Concat
+from django.db.models.functions import Cast, Coalesce, Concat
 
 from datasets.errors import ObjectUnknown
 from datasets.lines import Line, read_lines
@@ -32,11 +33,23 @@ def example_set(version: Version) -> ExampleSet:
 
     It is for reading and never saved.
     """
-    examples = ExampleSet.objects.get(pk=version.content_hash)
-    own = OwnFiles.objects.filter(pk=version.pk).first()
-    for name in OF_FILES if own is not None else ():
-        setattr(examples, name, getattr(own, name))
-    return examples
+    return example_sets([version])[version.pk]
+
+
+def example_sets(versions: Collection[Version]) -> dict[str, ExampleSet]:
+    """The examples behind each of several versions of datasets, as `example_set` gives them, by the version's ID."""
+    sets = ExampleSet.objects.in_bulk({version.content_hash for version in versions})
+    own = OwnFiles.objects.in_bulk([version.pk for version in versions])
+    return {version.pk: _with_own_files(sets[version.content_hash], own.get(version.pk)) for version in versions}
+
+
+def _with_own_files(examples: ExampleSet, own: OwnFiles | None) -> ExampleSet:
+    if own is None:
+        return examples
+    found = copy(examples)
+    for name in OF_FILES:
+        setattr(found, name, getattr(own, name))
+    return found
 
 
 def version_of_files(content_hash: str) -> Version | None:
@@ -54,9 +67,11 @@ def dataset_files(version: Version) -> list[str]:
 def list_datasets(*, namespace: str = "", archived: bool = False) -> QuerySet[Artifact]:
     """Named datasets as `list_artifacts` gives them, with the `num_examples` and `size_bytes` of the newest version."""
     examples = ExampleSet.objects.filter(content_hash=OuterRef("newest_hash"))
+    own = OwnFiles.objects.filter(pk=OuterRef("newest_id"))
     named = list_artifacts(KIND, namespace=namespace, archived=archived)
     return named.annotate(num_examples=Subquery(examples.values("num_examples")[:1]),
-                          size_bytes=Subquery(examples.values("size_bytes")[:1]))
+                          size_bytes=Coalesce(Subquery(own.values("size_bytes")[:1]),
+                                              Subquery(examples.values("size_bytes")[:1])))
 
 
 def list_example_sets() -> QuerySet[ExampleSet]:

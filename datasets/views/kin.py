@@ -3,6 +3,7 @@
 from typing import Any
 
 from datasets.models import ExampleSet
+from datasets.queries import example_sets
 from optimize_site.kernel.feeds import items
 from optimize_site.kernel.htmx import HtmxRequest
 from registry.lineage import Kin, ancestors_of, descendants_of
@@ -15,9 +16,9 @@ MOST_VERSIONS, MOST_MOVES, MOST_KIN = 200, 100, 60
 def versions_tab(request: HtmxRequest, version: Version, examples: ExampleSet) -> dict[str, Any]:
     """Every version with what it holds, and where each alias points and pointed."""
     versions = list(list_versions(version.artifact)[:MOST_VERSIONS])
-    held = ExampleSet.objects.in_bulk([other.content_hash for other in versions])
+    held = example_sets(versions)
     moves = version.artifact.alias_moves.select_related("version").order_by("-pk")[:MOST_MOVES]
-    return {"versions": [{"version": other, "examples": held.get(other.content_hash)} for other in versions],
+    return {"versions": [{"version": other, "examples": held[other.pk]} for other in versions],
             "aliases": version.artifact.aliases.select_related("version").order_by("name"),
             "moves": [_move(move) for move in moves]}
 

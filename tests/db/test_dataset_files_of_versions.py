@@ -11,6 +11,7 @@ from datasets.operations import Announced, create_dataset, name_dataset, registe
 from datasets.plan import dataset_part
 from datasets.queries import example_set, version_of_files
 from datasets.row_pages import read_page
+from datasets.views.kin import versions_tab
 from optimize_site.kernel.auth import LOCAL
 from tests import factories as make
 
@@ -92,3 +93,19 @@ def test_an_analysis_that_versions_share_says_whose_lines_it_names(first):
     document = analysis_document(started.analysis)
     assert document["placesOf"] == "first/rows:v1"
     assert len(dataset_part(type(started.analysis).objects.get().examples, name="d")["files"]) == 1
+
+
+def test_lists_show_the_size_of_a_versions_own_files(first):
+    second = in_shards(ROWS[0] + b"\n" + ROWS[1], ROWS[2] + ROWS[3]).version
+    sizes = {row.reference: row.size_bytes for row in queries.list_datasets()}
+    whole = len(b"".join(ROWS))
+    assert sizes == {"first/rows": whole, "second/rows": whole + 1}
+    held = queries.example_sets([first, second])
+    assert [held[version.pk].size_bytes for version in (first, second)] == [whole, whole + 1]
+
+
+def test_the_versions_of_a_page_show_the_size_of_their_own_files(first):
+    register_dataset("second/rows", [row("other")], actor=LOCAL)
+    second = in_shards(ROWS[0] + b"\n" + ROWS[1], ROWS[2] + ROWS[3]).version
+    shown = versions_tab(None, second, example_set(second))["versions"]
+    assert [found["examples"].size_bytes for found in shown] == [len(b"".join(ROWS)) + 1, len(row("other"))]
