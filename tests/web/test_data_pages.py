@@ -30,6 +30,11 @@ def test_an_upload_registers_a_version_and_shows_it(operator):
     assert "held these examples already" in operator.get(again["Location"]).content.decode()
 
 
+def test_the_page_of_uploads_names_the_command_for_other_tools_files(operator):
+    text = operator.get(reverse("datasets:upload") + "?reference=triage/train").content.decode()
+    assert "./optimize registry datasets register triage/train -f FILE --import" in text
+
+
 def test_every_bad_line_stands_beside_the_form_and_the_form_stays_filled(operator):
     rows = make.chat_rows(3) + b'{"messages": []}\n' + b"not json\n"
     answer = send(operator, rows, headers={"HX-Request": "true"})
