@@ -15,6 +15,7 @@ class EvaluationsConfig(AppConfig):
         from evaluations.operations.promotion import Promotions
         from evaluations.rules import KnownRules
         from evaluations.scores import Scores
+        from evaluations.services import canonical_service
         from optimize_site.kernel import box, graders, promotion, scores
         from optimize_site.kernel.garbage import BOOKKEEPING
         from optimize_site.kernel.in_progress import LISTERS
@@ -23,6 +24,7 @@ class EvaluationsConfig(AppConfig):
         scores.provide(Scores())
         promotion.provide(Promotions())
         graders.provide(KnownRules())
+        graders.provide_target("http", canonical_service)
         box.CLAIM_LISTERS.append(list_claims)
         LISTERS.extend([evaluations_in_progress, pipelines_in_progress])
         HOLDERS[HOLDER] = wants_judge

@@ -7,8 +7,11 @@ from ninja import Field, Router
 
 from evaluations.agreement_queries import agreement_by_judge
 from evaluations.graders import RULES
-from evaluations.rules import rule_document, tried, validated
+from evaluations.rules import rule_document
+from evaluations.scoring.terms import Item
+from evaluations.trying import tried, validated
 from optimize_site.kernel.api import Body
+from optimize_site.kernel.auth import actor_of
 
 router = Router(tags=["graders"])
 
@@ -20,10 +23,11 @@ class NamedGrader(Body):
 
 
 class TriedRow(Body):
-    """An answer and what was expected."""
+    """An answer, what was expected, and the messages that were answered."""
 
     answer: str
     expected: str = ""
+    prompt: list[dict[str, Any]] = []
 
 
 class Trial(Body):
@@ -53,5 +57,7 @@ def validate_grader(request: HttpRequest, body: NamedGrader) -> dict[str, Any]:
 
 @router.post("/run")
 def run_grader(request: HttpRequest, body: Trial) -> dict[str, Any]:
-    """The verdict on each of up to 20 rows; nothing is kept. `score` is null where a row is unscored."""
-    return tried(body.grader, [(row.answer, row.expected) for row in body.rows])
+    """The verdict on each of up to 20 rows; nothing is kept. `score` is null where a row is unscored. Anybody may try a
+    rule; what else scores is asked for operators."""
+    items = [Item(number, row.prompt, row.answer, row.expected) for number, row in enumerate(body.rows)]
+    return tried(body.grader, items, actor=actor_of(request))

@@ -1,17 +1,11 @@
 """The rule graders as the box's errors and documents tell of them."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-from evaluations.graders import RULES, BadGrader, Parameter, Rule, Verdict, judge_of, parse_reference
+from evaluations.graders import RULES, BadGrader, Parameter, Rule, Verdict, parse_reference
 from evaluations.graders.registry import Parsed
-from evaluations.graders.rule import read_parameters
-from evaluations.statistics import mean
-from optimize_site.kernel.errors import InvalidInput
-from optimize_site.kernel.graders import FORMS, MalformedGrader, available_grader
-
-MAX_ROWS = 20
+from optimize_site.kernel.graders import FORMS, MalformedGrader
 
 
 class KnownRules:
@@ -70,25 +64,3 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     """A verdict; `score` is null where there is none."""
     return {"score": verdict.score, "isExact": verdict.is_exact, "fields": dict(verdict.fields),
             "explanation": verdict.explanation, "unscoredCause": verdict.cause or None}
-
-
-def validated(reference: str) -> dict[str, Any]:
-    """A grader that can be used, with every parameter it goes by. Raises MalformedGrader, GraderNotAvailable."""
-    parsed = rule_of(available_grader(reference))
-    return {"valid": True, "grader": parsed.reference, "name": parsed.rule.name, "summary": parsed.rule.summary,
-            "parameters": read_parameters(parsed.rule, parsed.stated)}
-
-
-def tried(reference: str, rows: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The verdicts of a grader on a few rows, each an answer and the expected answer, before anything is spent.
-
-    Raises MalformedGrader, GraderNotAvailable, InvalidInput.
-    """
-    grader = available_grader(reference)
-    if not 1 <= len(rows) <= MAX_ROWS:
-        raise InvalidInput(f"{len(rows)} rows were sent; a grader is tried on 1 to {MAX_ROWS}.",
-                           hint="An evaluation judges a whole dataset.", code="too_many_rows")
-    verdicts = [judge_of(grader)(answer, expected) for answer, expected in rows]
-    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
-    return {"grader": grader, "meanScore": mean(scores) if scores else None, "scored": len(scores),
-            "unscored": len(verdicts) - len(scores), "verdicts": [verdict_document(verdict) for verdict in verdicts]}

@@ -1,6 +1,7 @@
 """How an evaluation's answers are scored by a grader that is no rule: the scorer process, and what it is told."""
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -53,10 +54,13 @@ def _term(body: dict[str, Any]) -> dict[str, Any]:
     return {"name": TERM, "weight": 1.0, "kind": "grader"} | body
 
 
-def scorer_of(term: dict[str, Any], scratch: Path) -> dict[str, Any]:
-    """How the process that scores by one term is started, and the first line it reads."""
+def scorer_of(term: dict[str, Any], scratch: Path, *, seconds: float = math.inf) -> dict[str, Any]:
+    """How the process that scores by one term is started, and the first line it reads. `seconds` is the most that one
+    answer may take, where that is less than the operator allows."""
     scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-    spec = {"terms": [term], "onFailure": "exclude", "limits": scoring_limits(), "scratch": str(scratch)}
+    limits = scoring_limits()
+    limits["seconds"] = min(limits["seconds"], seconds)
+    spec = {"terms": [term], "onFailure": "exclude", "limits": limits, "scratch": str(scratch)}
     return {"command": scorer_command(), "cwd": str(PROJECT), "spec": spec}
 
 

@@ -9,7 +9,10 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
 from evaluations.graders import RULES, Parameter, Rule
-from evaluations.rules import rule_of, tried
+from evaluations.rules import rule_of
+from evaluations.scoring.terms import Item
+from evaluations.trying import KINDS, Kind, tried
+from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import NotFound, OperationError
 from optimize_site.kernel.htmx import HtmxRequest
@@ -23,40 +26,62 @@ def page(request: HtmxRequest) -> HttpResponse:
     if request.method == "POST":
         return _judged(request)
     if request.GET.get("reference"):
-        parsed = rule_of(request.GET["reference"])
-        return render(request, "evaluations/graders.html", _form(parsed.rule, _written(parsed.rule, parsed.stated)))
-    rule = _rule(request.GET.get("grader", next(iter(RULES))))
-    shown = _written(rule, rule.example.parameters) | {
-        "expected": rule.example.expected, "answer": rule.example.answer}
-    return render(request, "evaluations/graders.html", _form(rule, shown))
+        return render(request, "evaluations/graders.html", _named(request.GET["reference"]))
+    chosen = _chosen(request.GET.get("grader", next(iter(RULES))))
+    shown: dict[str, Any] = {}
+    if isinstance(chosen, Rule):
+        shown = _written(chosen, chosen.example.parameters) | {
+            "expected": chosen.example.expected, "answer": chosen.example.answer}
+    return render(request, "evaluations/graders.html", _form(chosen, shown))
+
+
+def _named(reference: str) -> dict[str, Any]:
+    kind = KINDS.get(reference.strip().partition(":")[0])
+    if kind is not None:
+        return _form(kind, {"target": reference.strip().partition(":")[2]})
+    parsed = rule_of(reference)
+    return _form(parsed.rule, _written(parsed.rule, parsed.stated))
 
 
 def _judged(request: HtmxRequest) -> HttpResponse:
-    rule, sent = _rule(request.POST.get("grader", "")), request.POST
-    answer, expected = sent.get("answer", ""), sent.get("expected", "")
+    chosen, sent = _chosen(request.POST.get("grader", "")), request.POST
     try:
-        stated = _stated(rule, sent)
-        found = tried(f"{rule.name}:{json.dumps(stated)}" if stated else rule.name, [(answer, expected)])
+        found = tried(_reference(chosen, sent), [_item(sent)], actor=actor_of(request))
         outcome: dict[str, Any] = {"found": found, "verdict": found["verdicts"][0]}
     except OperationError as error:
         outcome = {"error": error}
     if request.htmx:
         return render(request, "evaluations/graders.html#verdict", outcome)
     status = outcome["error"].status if "error" in outcome else 200
-    return render(request, "evaluations/graders.html", _form(rule, sent) | outcome, status=status)
+    return render(request, "evaluations/graders.html", _form(chosen, sent) | outcome, status=status)
 
 
-def _rule(name: str) -> Rule:
-    if name not in RULES:
-        raise NotFound(f"There is no grader {name[:60]!r}.", hint=f"The graders are {', '.join(RULES)}.")
-    return RULES[name]
+def _reference(chosen: Rule | Kind, sent: Mapping[str, Any]) -> str:
+    if isinstance(chosen, Kind):
+        return f"{chosen.name}:{sent.get('target', '').strip()}"
+    stated = _stated(chosen, sent)
+    return f"{chosen.name}:{json.dumps(stated)}" if stated else chosen.name
 
 
-def _form(rule: Rule, shown: Mapping[str, Any]) -> dict[str, Any]:
+def _item(sent: Mapping[str, Any]) -> Item:
+    asked = sent.get("asked", "").strip()
+    prompt = [{"role": "user", "content": asked}] if asked else []
+    return Item(0, prompt, sent.get("answer", ""), sent.get("expected", ""))
+
+
+def _chosen(name: str) -> Rule | Kind:
+    found = RULES.get(name) or KINDS.get(name)
+    if found is None:
+        raise NotFound(f"There is no grader {name[:60]!r}.", hint=f"The graders are {', '.join([*RULES, *KINDS])}.")
+    return found
+
+
+def _form(rule: Rule | Kind, shown: Mapping[str, Any]) -> dict[str, Any]:
     fields = [{"parameter": parameter, "value": shown.get(parameter.name, ""), "is_long": parameter.kind in LONG}
               for parameter in rule.parameters]
-    return {"rule": rule, "rules": list(RULES.values()), "fields": fields, "expected": shown.get("expected", ""),
-            "answer": shown.get("answer", "")}
+    return {"rule": rule, "rules": [*RULES.values(), *KINDS.values()], "fields": fields,
+            "asks_prompt": isinstance(rule, Kind), "asked": shown.get("asked", ""),
+            "expected": shown.get("expected", ""), "answer": shown.get("answer", "")}
 
 
 def _written(rule: Rule, stated: Mapping[str, Any]) -> dict[str, Any]:

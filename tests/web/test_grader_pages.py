@@ -10,6 +10,7 @@ from django.urls import reverse
 from evaluations.graders import RULES
 from evaluations.management.commands.graders import Command
 from optimize_site.kernel.auth import LOCAL_SECRET
+from tests.grader_service import reply, serving
 
 pytestmark = pytest.mark.django_db
 ROUTE = "/v1/training/graders"
@@ -49,7 +50,6 @@ def test_a_grader_is_tried_on_rows_and_what_it_cannot_judge_is_no_zero(api):
     assert found["verdicts"][2]["unscoredCause"] == "expected_without_number"
     assert post(api, "run", grader="numeric", rows=rows * 7).status_code == 400
     assert post(api, "run", grader="numeric", rows=[]).status_code == 400
-    assert post(api, "run", grader="model:ns/judge", rows=rows).json()["code"] == "grader_not_available"
 
 
 def test_the_commands_say_the_same(capsys, tmp_path):
@@ -68,6 +68,43 @@ def test_the_commands_say_the_same(capsys, tmp_path):
     said = capsys.readouterr().out
     assert "unscored" in said and "Mean score 1.0000 over 1 scored; 1 unscored." in said
     assert Command().run(["run", "exact"]) == 2
+
+
+@pytest.fixture
+def service(monkeypatch):
+    """A service that the operator lists: the score is the share of the answer's letters that were asked for."""
+    def say(envelope, connection):
+        asked, given = envelope["input"][-1]["content"] if envelope["input"] else "", envelope["output"]
+        score = sum(letter in asked for letter in given) / len(given) if given else None
+        reply({"score": score, "explanation": f"<b>{given}</b>"})(envelope, connection)
+
+    with serving(say) as found:
+        monkeypatch.setenv("OPTIMIZE_TRAINER_GRADERS_HTTP_HOSTS", f"127.0.0.1:{found.port}")
+        yield f"http:http://127.0.0.1:{found.port}/"
+
+
+def test_a_service_is_validated_without_being_asked_and_tried_on_rows(api, service, capsys):
+    found = post(api, "validate", grader=service.replace("http://", "HTTP://")).json()
+    assert (found["grader"], found["parameters"]["encrypted"]) == (service, False)
+    rows = [{"answer": "aab", "prompt": [{"role": "user", "content": "a"}]}, {"answer": ""}]
+    found = post(api, "run", grader=service, rows=rows).json()
+    assert [verdict["score"] for verdict in found["verdicts"]] == [2 / 3, None]
+    assert found["verdicts"][1]["unscoredCause"] == "no_verdict" and found["unscored"] == 1
+    assert Command().run(["run", service, "--answer", "a"]) == 0
+    assert "<b>a</b>" in capsys.readouterr().out
+    assert Command().run(["validate", "http:http://127.0.0.1:1/"]) == 3
+    assert "The host 127.0.0.1:1 may not be asked" in capsys.readouterr().err
+    assert post(api, "validate", grader="http:file:///etc/passwd").json()["code"] == "malformed_grader"
+
+
+def test_only_an_operator_has_a_service_asked_and_its_words_are_no_markup(viewer, operator, service):
+    address, sent = reverse("evaluations:graders"), {"grader": "http", "target": service.removeprefix("http:"),
+                                                     "asked": "a", "answer": "aa"}
+    assert "What was asked" in viewer.get(address, {"reference": service}).content.decode()
+    assert viewer.post(address, sent).status_code == 403
+    judged = operator.post(address, sent, headers={"HX-Request": "true"}).content.decode()
+    assert "&lt;b&gt;aa&lt;/b&gt;" in judged and "<b>aa" not in judged and service in judged
+    assert operator.post(address, sent | {"target": ""}).status_code == 422
 
 
 @pytest.mark.parametrize("name", RULES)
