@@ -7,19 +7,23 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from runs.reinforcement import arithmetic_words, reinforcement_steps
+from runs.reinforcement import steps_an_epoch as prompt_steps
 from runs.wording import shown_path
 
 Source = Literal["computed", "measured", "analysis", "catalog", "unknown"]
-FLOPS_A_PARAMETER = 4
-"""Of one token through a frozen model with an adapter: 2 forward, 2 backward to the activations."""
-FLOPS_RECOMPUTED = 2
-"""Added by gradient checkpointing, which goes forward twice."""
+FORWARD = 2
+"""Operations for each parameter and token of one way forward."""
+FLOPS_A_PARAMETER = 2 * FORWARD
+"""Of one token through a frozen model with an adapter: forward, and backward to the activations."""
 UTILISATION = 0.3
 """The share of a device's peak that training reaches, where nothing was measured."""
 NO_DATA = "The training data is not known."
 SETTINGS = ("hyperparams.training.epochs", "hyperparams.training.microBatchPerGpu",
             "hyperparams.training.gradientAccumulation", "hyperparams.training.maxSteps",
-            "hyperparams.training.validationFrequencySteps", "data.packing", "data.truncation", "maxSeqLength",
+            "hyperparams.training.validationFrequencySteps", "data.packing", "data.truncation",
+            "rlHyperparams.epochs", "rlHyperparams.maxSteps", "rlHyperparams.promptsPerStep", "rlHyperparams.groupSize",
+            "rlHyperparams.maxCompletionLength", "rlHyperparams.klBeta", "maxSeqLength",
             "model.gradientCheckpointing")
 """The settings of a configuration that steps and time depend on."""
 
@@ -77,7 +81,7 @@ class Estimates:
 
 def estimate(config: Mapping[str, Any], *, gpus: int, rows: Rows | None, validation: Rows | None, pace: Figure,
              price: Price) -> Estimates:
-    """Everything that can be told of a supervised run before it starts."""
+    """Everything that can be told of a run before it starts."""
     steps = estimate_steps(config, rows)
     tokens = rows.tokens if rows else unknown(NO_DATA)
     seconds = estimate_seconds(config, steps=steps, rows=rows, validation=validation, pace=pace)
@@ -113,8 +117,8 @@ def estimate_steps(config: Mapping[str, Any], rows: Rows | None) -> Figure:
     """Updates of the whole run."""
     if rows is None:
         return unknown(NO_DATA)
-    if "hyperparams" not in config:
-        return unknown(f"The updates of a {config['method']} run are not counted before it starts.")
+    if "rlHyperparams" in config:
+        return _reinforcement_steps(config, rows)
     training = config["hyperparams"]["training"]
     epoch = steps_an_epoch(config, rows)
     if epoch.value is None:
@@ -127,8 +131,18 @@ def estimate_steps(config: Mapping[str, Any], rows: Rows | None) -> Figure:
     return Figure(whole, epoch.source, f"{words}.")
 
 
+def _reinforcement_steps(config: Mapping[str, Any], rows: Rows) -> Figure:
+    rl = config["rlHyperparams"]
+    ends = "as rlHyperparams.maxSteps states" if rl["maxSteps"] else \
+        f"{rl['epochs']} epoch{'s' if rl['epochs'] > 1 else ''}"
+    return Figure(reinforcement_steps(config, rows.examples), "computed",
+                  f"{arithmetic_words(config, rows.examples)}, {ends}.")
+
+
 def steps_an_epoch(config: Mapping[str, Any], rows: Rows) -> Figure:
     """Updates of one pass over the data. Packed rows whose lengths are not known are taken to fill their sequences."""
+    if "rlHyperparams" in config:
+        return Figure(prompt_steps(config, rows.examples), "computed", "")
     training, length = config["hyperparams"]["training"], config["maxSeqLength"]
     batch = training["microBatchPerGpu"] * training["gradientAccumulation"]
     if not config["data"]["packing"]:
@@ -184,20 +198,27 @@ def training_tokens(config: Mapping[str, Any], *, steps: int, rows: Rows) -> flo
 
 def _validated_tokens(config: Mapping[str, Any], steps: int, validation: Rows | None) -> float:
     """Tokens read by all validations: one every so many updates, and one at the end."""
-    if validation is None or validation.tokens.value is None:
+    if validation is None or validation.tokens.value is None or "hyperparams" not in config:
         return 0.0
     return validation.tokens.value * _whole(steps, config["hyperparams"]["training"]["validationFrequencySteps"])
 
 
-def computed_pace(*, parameters: int | None, is_checkpointed: bool, teraflops: float | None, device: str) -> Figure:
+def operations_a_token(config: Mapping[str, Any]) -> int:
+    """Operations for each parameter and token of the way through an update: forward and back, once more forward where
+    activations are recomputed, where a reference is asked too, and where the token is sampled first."""
+    compares = config["method"] == "dpo" or (config.get("rlHyperparams") or {}).get("klBeta", 0) > 0
+    more = (bool(config["model"]["gradientCheckpointing"]), compares, "rlHyperparams" in config)
+    return FLOPS_A_PARAMETER + FORWARD * sum(more)
+
+
+def computed_pace(*, parameters: int | None, operations: int, teraflops: float | None, device: str) -> Figure:
     """Tokens a second from the arithmetic alone, where nothing was measured."""
     if not parameters:
         return unknown("How many parameters the base model has is known once it is prepared.")
     if not teraflops:
         return unknown(f"No run of this base model was measured on {device}, and the catalog states no speed for it.")
-    each = FLOPS_A_PARAMETER + (FLOPS_RECOMPUTED if is_checkpointed else 0)
-    return Figure(teraflops * 1e12 * UTILISATION / (each * parameters), "computed",
-                  f"Not measured: {each} operations for each of {parameters / 1e9:.3g} billion parameters and each "
+    return Figure(teraflops * 1e12 * UTILISATION / (operations * parameters), "computed",
+                  f"Not measured: {operations} operations for each of {parameters / 1e9:.3g} billion parameters and each "
                   f"token, at {UTILISATION:.0%} of the {teraflops:g} teraflops of {device}.")
 
 

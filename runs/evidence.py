@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import FloatField, Sum
+from django.db.models import Avg, FloatField, Sum
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
@@ -19,15 +19,18 @@ from runs.estimates import (
     Figure,
     Price,
     Rows,
+    Source,
     at_most,
     capped,
     computed_pace,
     count_sequences,
     estimate,
     first_rows,
+    operations_a_token,
     settings_behind,
     unknown,
 )
+from runs.descriptor import REINFORCEMENT
 from runs.facts import DatasetFacts, Facts
 from runs.models import Metric, Run
 from runs.queries import measured_memory, rate_per_device_hour
@@ -49,7 +52,8 @@ def estimates_for(resolved: Resolved, facts: Facts) -> dict[str, Any]:
     profile = execution["deviceProfile"]
     found = estimate(
         capped(config, smoke["maxSteps"]) if smoke else config, gpus=execution["gpus"],
-        rows=_rows(config, facts.dataset, state, first=slice_size(smoke)),
+        rows=_prompts(config, facts.dataset, state) if resolved.method in REINFORCEMENT
+        else _rows(config, facts.dataset, state, first=slice_size(smoke)),
         validation=_rows(config, facts.validation, state), pace=pace_of(resolved, facts, state),
         price=Price(rate_per_device_hour(profile), profile))
     found = at_most(found, SMOKE_ENDS) if smoke else found
@@ -66,6 +70,37 @@ def _rows(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseMo
         return None
     whole = Rows(dataset.num_examples, _tokens(config, dataset, state))
     return _kept_rows(config, dataset, state, first) or (whole if first is None else first_rows(whole, first))
+
+
+def _prompts(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseModelState | None) -> Rows | None:
+    """What a reinforcement run reads and writes of each prompt: it, once a completion, and the completions."""
+    if dataset is None:
+        return None
+    rows, rl = _tokens(config, dataset, state), config["rlHyperparams"]
+    if rows.value is None:
+        return Rows(dataset.num_examples, rows)
+    length, how = _completion_length(config, dataset, state)
+    tokens = rl["groupSize"] * (rows.value + dataset.num_examples * length)
+    source: Source = rows.source if how == "measured" else "computed"
+    return Rows(dataset.num_examples, Figure(round(tokens), source, f"{rows.note} Each prompt is read with "
+                                             f"{rl['groupSize']} completions of {_LENGTHS[how]} {length:,.0f} tokens."))
+
+
+_LENGTHS = {"measured": "about", "limit": "at most"}
+
+
+def _completion_length(config: Mapping[str, Any], dataset: DatasetFacts,
+                       state: BaseModelState | None) -> tuple[float, str]:
+    """How long completions of these prompts are: as in the newest run over them, else as long as they may be."""
+    limit = float(config["rlHyperparams"]["maxCompletionLength"])
+    if state is not None:
+        alike = Run.objects.filter(base_model=state.repository, config__dataset=dataset.content_hash,
+                                   method__in=REINFORCEMENT, observed_step__gte=1).order_by("-created_at").first()
+        mean = Metric.objects.filter(run=alike, values__completion_mean__gt=0).aggregate(
+            mean=Avg(_figure("completion_mean")))["mean"] if alike else None
+        if mean:
+            return min(limit, mean), "measured"
+    return limit, "limit"
 
 
 def _kept_rows(config: Mapping[str, Any], dataset: DatasetFacts, state: BaseModelState | None,
@@ -171,14 +206,12 @@ def _catalog_pace(resolved: Resolved, entry: BaseModelEntry) -> Figure | None:
 
 def _computed_pace(resolved: Resolved, facts: Facts, state: BaseModelState) -> Figure:
     profile = facts.catalog.devices.get(resolved.execution["deviceProfile"])
-    if resolved.method != "sft":
-        return unknown(f"No {resolved.method} run of this base model was measured here.")
     peak = profile.teraflops if profile else None
     if peak and profile and profile.kind == "cpu":
         peak = round(peak * (profile.threads or os.cpu_count() or 1), 4)
     active = state.entry.nominal_active_billions if state.entry else None
     parameters = round(active * 1e9) if active else parameters_of(state)
-    return computed_pace(parameters=parameters, is_checkpointed=resolved.config["model"]["gradientCheckpointing"],
+    return computed_pace(parameters=parameters, operations=operations_a_token(resolved.config),
                          teraflops=peak and peak * resolved.execution["gpus"],
                          device=resolved.execution["deviceProfile"])
 
@@ -211,8 +244,6 @@ def predicted_memory(resolved: Resolved, facts: Facts) -> dict[str, Any]:
 def _predicted(resolved: Resolved, facts: Facts, state: BaseModelState | None, kind: str) -> memory.Memory:
     if state is None:
         return memory.untold("The base model is not known.")
-    if resolved.method != "sft":
-        return memory.untold(f"The memory of a {resolved.method} run is not computed.")
     return memory.predict(
         resolved.config, resolved.execution, kind=kind, parameters=parameters_of(state), shape=_shape(state),
         longest_row=_longest(resolved.config, facts.dataset, state),
@@ -239,7 +270,7 @@ def _longest(config: Mapping[str, Any], dataset: DatasetFacts | None, state: Bas
 def _trained_share(config: Mapping[str, Any], dataset: DatasetFacts | None,
                    state: BaseModelState | None) -> float | None:
     """The share of the rows' tokens that the loss policy trains, as an earlier run or the analysis counted."""
-    if dataset is None:
+    if dataset is None or "loss" not in config:
         return None
     read, report = _read_before(config, dataset, state), _analysis(dataset, state)
     turns = "all" if config["loss"]["assistantTurns"] == "all" else "default"

@@ -1,4 +1,4 @@
-"""The peak memory of a supervised run, part by part, from the model's shape and the settings. Pure.
+"""The peak memory of a run, part by part, from the model's shape and the settings. Pure.
 
 docs/estimates.md explains the formula. What it cannot tell it leaves out and says so.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runs.estimates import Source
+from runs.reinforcement import completions_a_step, sequences_a_pass
 
 GIB = 1024**3
 FP32 = 4
@@ -21,10 +22,16 @@ HEAD_TILE = 32_768
 """Entries of the vocabulary that the output head scores at once."""
 HEAD_COPIES = 8
 """How often the head holds a trained token's tile on its way forward and back; measured."""
+WHOLE_LOGITS = 3
+"""How often a pass that keeps its logits holds them: themselves, their log-probabilities, their gradient."""
 CHECKED_ROWS = 2
 """Rows whose loss is computed once more the plain way at the start, which scores their every position."""
 LIBRARIES = round(0.45 * GIB)
 """A job's process before it loads anything, measured."""
+SAMPLED_AT_ONCE = 32
+"""Completions that are sampled side by side."""
+CHOICE_BYTES = 24
+"""What choosing a token holds of one entry of the vocabulary: its logit, its log-probability and their sums."""
 PARTS = ("weights", "adapter", "gradients", "optimizer", "activations")
 HOST_OF_GPU = "What a job on a GPU takes of the host's memory was not measured."
 
@@ -105,10 +112,12 @@ def predict(config: Mapping[str, Any], execution: Mapping[str, Any], *, kind: st
     adapter = adapter_parameters(config, shape)
     parts: dict[str, int | None] = {
         "weights": _weights(parameters, shape, kind, precision),
-        "adapter": None if adapter is None else adapter * FP32,
+        "adapter": None if adapter is None else adapter * FP32 * _adapters(config),
         "gradients": None if adapter is None else adapter * FP32,
         "optimizer": None if adapter is None else adapter * FP32 * MOMENTS,
         "activations": _activations(config, execution, shape, kind, longest_row, trained_share)}
+    if "rlHyperparams" in config:
+        parts["generation"] = _generation(config, shape, kind, parts["activations"])
     if kind == "cpu":
         parts["libraries"] = LIBRARIES
     source: Source = "unknown" if None in parts.values() else "computed"
@@ -117,17 +126,55 @@ def predict(config: Mapping[str, Any], execution: Mapping[str, Any], *, kind: st
 
 def adapter_parameters(config: Mapping[str, Any], shape: Shape | None) -> int | None:
     """Trained parameters where every linear module of the layers is adapted, which is the most there can be."""
-    return None if shape is None else config["hyperparams"]["lora"]["rank"] * shape.adapted_widths * shape.layers
+    return None if shape is None else int(_lora(config)["rank"]) * shape.adapted_widths * shape.layers
+
+
+def _lora(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    lora: Mapping[str, Any] = (config.get("hyperparams") or config["rlHyperparams"])["lora"]
+    return lora
+
+
+def _adapters(config: Mapping[str, Any]) -> int:
+    """A run that is held to the adapter it started from keeps a copy of it."""
+    rl = config.get("rlHyperparams")
+    return 2 if rl and rl["klBeta"] > 0 and "warmStartConfigHash" in config else 1
 
 
 def largest_pass(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None) -> tuple[int, int]:
-    """The most sequences one pass can carry, and the length of each: the longest row's, else the limit."""
+    """The most sequences one pass can carry, and the length of each: the longest row's, else the limit. A pair is two
+    sequences, and pairs go through one at a time but where the run keeps all of a pass's logits."""
     sequences = config["hyperparams"]["training"]["microBatchPerGpu"]
+    if config["method"] == "dpo" and not _keeps_logits(config):
+        sequences = 1
     if execution.get("microBatchSequences"):
         sequences = min(sequences, execution["microBatchSequences"])
     limit = config["maxSeqLength"]
     length = limit if longest_row is None or config["data"]["packing"] else min(limit, longest_row)
-    return int(sequences), int(length)
+    return int(sequences) * (2 if config["method"] == "dpo" else 1), int(length)
+
+
+def _keeps_logits(config: Mapping[str, Any]) -> bool:
+    """Whether a pass holds the logits of all its tokens, as `preference.fusedLoss: false` asks of several pairs."""
+    return config["method"] == "dpo" and not config["preference"]["fusedLoss"] \
+        and config["hyperparams"]["training"]["microBatchPerGpu"] > 1
+
+
+def largest_group(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None) -> tuple[int, int]:
+    """Tokens of the longest prompt that leaves room, and of all the completions that one pass carries behind it."""
+    completion = int(config["rlHyperparams"]["maxCompletionLength"])
+    room = int(config["maxSeqLength"]) - completion
+    prompt = room if longest_row is None else min(room, longest_row)
+    return prompt, completion * sequences_a_pass(config, execution)
+
+
+def _generation(config: Mapping[str, Any], shape: Shape | None, kind: str, activations: int | None) -> int | None:
+    """What sampling holds beyond what an update does: keys and values of all that is sampled at once, and the choice of
+    the next tokens."""
+    if shape is None or activations is None:
+        return None
+    at_once = min(SAMPLED_AT_ONCE, completions_a_step(config))
+    kept = config["maxSeqLength"] * shape.layers * 2 * shape.key * COMPUTE_BYTES[kind]
+    return max(0, at_once * (kept + shape.vocabulary * CHOICE_BYTES) - activations)
 
 
 def _weights(parameters: int | None, shape: Shape | None, kind: str, precision: str) -> int | None:
@@ -146,26 +193,43 @@ def _activations(config: Mapping[str, Any], execution: Mapping[str, Any], shape:
     """What one pass keeps for its way back and its head holds of the trained tokens; or what the start check holds."""
     if shape is None:
         return None
+    if "rlHyperparams" in config:
+        prompt, completions = largest_group(config, execution, longest_row)
+        return _held(config, shape, kind, tokens=prompt + completions, trained=completions)
     sequences, length = largest_pass(config, execution, longest_row)
+    share = 1.0 if trained_share is None else trained_share
+    trained = sequences * length if _keeps_logits(config) else share * sequences * length
+    update = _held(config, shape, kind, tokens=sequences * length, trained=trained)
+    return max(update, round(min(sequences, CHECKED_ROWS) * length * _head(config, shape)))
+
+
+def _held(config: Mapping[str, Any], shape: Shape, kind: str, *, tokens: int, trained: float) -> int:
+    """What a pass of so many tokens, some of them trained, keeps for its way back."""
     kept = shape.kept_a_token * shape.layers
     if config["model"]["gradientCheckpointing"]:
         kept = shape.hidden * shape.layers + shape.kept_a_token
-    head = HEAD_COPIES * min(shape.vocabulary, HEAD_TILE) * FP32
-    trained = 1.0 if trained_share is None else trained_share
-    update = sequences * length * (kept * COMPUTE_BYTES[kind] * KEPT_TWICE[kind] + trained * head)
-    return round(max(update, min(sequences, CHECKED_ROWS) * length * head))
+    return round(tokens * kept * COMPUTE_BYTES[kind] * KEPT_TWICE[kind] + trained * _head(config, shape))
+
+
+def _head(config: Mapping[str, Any], shape: Shape) -> int:
+    """Bytes that the output head holds of one trained token: tiles of its logits, or all of them."""
+    if _keeps_logits(config):
+        return WHOLE_LOGITS * shape.vocabulary * FP32
+    return HEAD_COPIES * min(shape.vocabulary, HEAD_TILE) * FP32
 
 
 def _note(config: Mapping[str, Any], shape: Shape | None, kind: str, longest_row: int | None,
           trained_share: float | None) -> str:
     if shape is None:
         return "The model's dimensions are known once it is prepared; those of a mixture of experts are not computed."
-    words = ["The most that the settings allow: passes that share nothing"]
-    if trained_share is None:
+    is_sampled = "rlHyperparams" in config
+    words = ["The most that the settings allow: " + ("every completion as long as it may be" if is_sampled
+                                                     else "passes that share nothing")]
+    if trained_share is None and not is_sampled:
         words.append("every token trained")
-    if config["hyperparams"]["lora"]["targetModules"] != "default":
+    if _lora(config)["targetModules"] != "default":
         words.append("every linear module adapted")
     if longest_row is None:
-        words.append("every row as long as maxSeqLength")
+        words.append("a prompt that just leaves room for it" if is_sampled else "every row as long as maxSeqLength")
     measured = " Not measured on GPUs; the driver's own memory comes on top." if kind == "cuda" else ""
     return f"{', '.join(words)}.{measured}"

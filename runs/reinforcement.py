@@ -37,14 +37,12 @@ def sequences_a_pass(config: Mapping[str, Any], execution: Mapping[str, Any]) ->
     return min(group, int(execution.get("microBatchSequences") or group))
 
 
-def arithmetic_words(config: Mapping[str, Any], execution: Mapping[str, Any], prompts: int | None) -> str:
-    """`8 prompts × 4 completions = 32 completions a step, 4 in one pass; 100 prompts are 13 steps an epoch`."""
+def arithmetic_words(config: Mapping[str, Any], prompts: int) -> str:
+    """`8 prompts × 4 completions = 32 completions a step, which is one update; 100 prompts are 13 steps an epoch`."""
     rl = config["rlHyperparams"]
-    said = (f"{rl['promptsPerStep']} prompts × {rl['groupSize']} completions = {completions_a_step(config)} "
-            f"completions a step, which is one update; at most {sequences_a_pass(config, execution)} in one pass")
-    if prompts is None:
-        return said
-    return f"{said}; {prompts:,} prompts are {steps_an_epoch(config, prompts):,} steps an epoch"
+    return (f"{rl['promptsPerStep']} prompts × {rl['groupSize']} completions = {completions_a_step(config)} "
+            f"completions a step, which is one update; {prompts:,} prompts are {steps_an_epoch(config, prompts):,} "
+            "steps an epoch")
 
 
 def rollout_words(config: Mapping[str, Any]) -> str | None:
@@ -117,6 +115,7 @@ def warn_of_reinforcement(config: Mapping[str, Any]) -> Iterator[dict[str, str]]
     """Greedy sampling gives a group the same completion over and over."""
     rl = config["rlHyperparams"]
     if rl["temperature"] == 0:
-        yield {"code": "greedy_groups", "message": f"temperature is 0: the {rl['groupSize']} completions of a group are "
-               "sampled greedily and are all the same, so none scores above its group's mean and nothing is learned. "
+        yield {"code": "greedy_groups", "message": f"temperature is 0: the {rl['groupSize']} completions of a group "
+               "are sampled greedily and are all the same, so none scores above its group's mean and nothing is "
+               "learned. "
                "State a temperature above 0."}

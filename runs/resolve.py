@@ -240,7 +240,7 @@ def _rl_hyperparams(stated: Config, method: str, start: WarmStartFacts | None) -
     """A run that starts from an adapter trains it in the shape it has."""
     given = stated.rl_hyperparams or RlHyperparams()
     return {
-        "lora": _lora(given.lora) | (start.lora if start else {}), "optimizer": _optimizer(given.optimizer, method),
+        "lora": _lora(given.lora) | dict(start.lora if start else {}), "optimizer": _optimizer(given.optimizer, method),
         "scheduler": _scheduler(given.scheduler, method),
         "epochs": given.epochs or 1, "groupSize": given.group_size or 4,
         "promptsPerStep": given.prompts_per_step or 8,

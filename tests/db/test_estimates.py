@@ -172,10 +172,11 @@ def test_a_descriptor_without_anything_has_estimates_that_say_what_is_missing(re
     assert all(found[name]["note"] for name in ("steps", "seconds", "cost"))
 
 
-def test_a_method_that_is_not_counted_says_so(ready):
-    found = estimates(config={"method": "grpo"})
-    assert found["steps"]["source"] == "unknown"
-    assert "grpo" in found["memory"]["host"]["note"]
+def test_a_reinforcement_run_s_time_counts_its_completions(ready):
+    found = estimates(config={"method": "grpo", "rlHyperparams": {"maxSteps": 3}})
+    assert (found["steps"]["value"], found["steps"]["source"]) == (3, "computed")
+    assert "at most 256 tokens" in found["tokensPerEpoch"]["note"]
+    assert found["memory"]["host"]["parts"].keys() >= {"generation", "activations"}
 
 
 def test_the_command_prints_every_figure_with_its_origin(ready, capsys, tmp_path):

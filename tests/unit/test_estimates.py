@@ -12,6 +12,7 @@ from runs.estimates import (
     estimate,
     estimate_cost,
     estimate_steps,
+    operations_a_token,
     settings_behind,
     unknown,
 )
@@ -81,8 +82,8 @@ def test_cost_is_device_seconds_times_the_rate():
 
 
 def test_arithmetic_stands_in_for_a_measurement_and_says_that_it_does():
-    plain = computed_pace(parameters=10**9, is_checkpointed=False, teraflops=100, device="h200")
-    again = computed_pace(parameters=10**9, is_checkpointed=True, teraflops=100, device="h200")
+    plain = computed_pace(parameters=10**9, operations=4, teraflops=100, device="h200")
+    again = computed_pace(parameters=10**9, operations=6, teraflops=100, device="h200")
     assert plain.value == pytest.approx(7500)
     assert again.value == pytest.approx(5000)
     assert plain.note.startswith("Not measured")
@@ -90,13 +91,26 @@ def test_arithmetic_stands_in_for_a_measurement_and_says_that_it_does():
 
 @pytest.mark.parametrize(("parameters", "teraflops"), [(None, 100.0), (10**9, None)])
 def test_arithmetic_without_its_numbers_is_no_figure(parameters, teraflops):
-    found = computed_pace(parameters=parameters, is_checkpointed=False, teraflops=teraflops, device="cpu")
+    found = computed_pace(parameters=parameters, operations=4, teraflops=teraflops, device="cpu")
     assert (found.value, found.source) == (None, "unknown")
 
 
-def test_methods_that_do_not_count_rows_have_no_updates_yet():
-    config = resolved({"method": "grpo"}).config
-    assert estimate_steps(config, rows()).source == "unknown"
+def test_a_reinforcement_run_s_updates_are_counted_and_their_arithmetic_is_said():
+    rl = {"promptsPerStep": 10, "groupSize": 4, "epochs": 2}
+    found = estimate_steps(resolved({"method": "grpo", "rlHyperparams": rl}).config, rows())
+    assert (found.value, found.source) == (20, "computed")
+    assert "10 prompts × 4 completions = 40 completions a step" in found.note
+    stated = estimate_steps(resolved({"method": "grpo", "rlHyperparams": {"maxSteps": 7}}).config, rows())
+    assert (stated.value, stated.note.endswith("as rlHyperparams.maxSteps states.")) == (7, True)
+
+
+@pytest.mark.parametrize(("config", "operations"), [
+    ({}, 4), ({"model": {"gradientCheckpointing": True}}, 6), ({"method": "dpo"}, 8),
+    ({"method": "dpo", "model": {"gradientCheckpointing": False}}, 6), ({"method": "grpo"}, 8),
+    ({"method": "grpo", "rlHyperparams": {"klBeta": 0}}, 6)])
+def test_a_token_costs_what_its_way_through_an_update_takes(config, operations):
+    """Forward and back, a recomputation, a reference, and sampling it in the first place: each way forward is 2."""
+    assert operations_a_token(resolved(config).config) == operations
 
 
 def test_each_setting_behind_the_estimates_says_whether_it_was_stated():

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runs.memory import Shape, largest_pass, predict, shape_of
+from runs.memory import Shape, largest_group, largest_pass, predict, shape_of
 from tests.unit.resolving import resolved
 
 SMOLLM = {"num_attention_heads": 9, "hidden_size": 576, "head_dim": 64, "num_hidden_layers": 30,
@@ -84,3 +84,34 @@ def test_what_the_prediction_takes_for_granted_is_said():
     assert "every row as long as maxSeqLength" in predicted().note
     assert "every linear module" in predicted({"hyperparams": {"lora": {"targetModules": ".*q_proj"}}}).note
     assert "Not measured on GPUs" in predicted(kind="cuda").note
+
+
+def test_a_pair_is_two_sequences_and_pairs_go_through_one_at_a_time():
+    short = {"method": "dpo", "maxSeqLength": 512}
+    config = resolved(short).config
+    assert config["hyperparams"]["training"]["microBatchPerGpu"] == 4
+    assert largest_pass(config, {}, 300) == (2, 300)
+    whole = resolved(short | {"preference": {"fusedLoss": False}}).config
+    assert largest_pass(whole, {}, 300) == (8, 300)
+    kept = predicted(short | {"preference": {"fusedLoss": False}}).parts["activations"]
+    assert kept > 2 * predicted(short).parts["activations"]
+
+
+def test_a_reinforcement_pass_is_a_prompt_with_its_group_behind_it():
+    def parts(*, longest=None, sequences=None, **rl):
+        found = resolved({"method": "grpo", "rlHyperparams": rl}, execution={"microBatchSequences": sequences})
+        return predict(found.config, found.execution, kind="cpu", parameters=PARAMETERS, shape=SHAPE,
+                       longest_row=longest).parts
+
+    assert largest_group(resolved({"method": "grpo"}).config, {}, None) == (2048 - 256, 4 * 256)
+    assert largest_group(resolved({"method": "grpo"}).config, {"microBatchSequences": 3}, 100) == (100, 3 * 256)
+    assert parts(longest=100, sequences=1)["activations"] < parts(longest=100)["activations"] / 2
+    assert parts(longest=100)["adapter"] == ADAPTER * 4
+
+
+def test_sampling_counts_for_what_it_holds_beyond_an_update():
+    found = resolved({"method": "grpo", "rlHyperparams": {"groupSize": 2, "maxCompletionLength": 16}})
+    sampled = predict(found.config, found.execution, kind="cpu", parameters=PARAMETERS, shape=SHAPE, longest_row=20)
+    assert sampled.parts["generation"] > 0
+    assert sampled.total == sum(sampled.parts.values())
+    assert "every completion as long as it may be" in sampled.note
