@@ -41,14 +41,6 @@ class Agreement:
         chance = people * grader + (1 - people) * (1 - grader)
         return None if chance == 1 else ((self.share or 0.0) - chance) / (1 - chance)
 
-    @property
-    def document(self) -> dict[str, Any]:
-        """As it is shown."""
-        return {"compared": self.compared, "agreement": self.share, "kappa": self.kappa, "unscored": self.unscored,
-                "counts": {"bothRight": self.both_right, "bothWrong": self.both_wrong,
-                           "rightToPeopleOnly": self.only_people, "rightToGraderOnly": self.only_grader},
-                "meanDifference": self.mean_difference}
-
 
 def agreement(pairs: Sequence[tuple[float, float | None]]) -> Agreement:
     """Of each answer what people say, between 0 and 1, and the grader's score, None where it gave none."""
@@ -58,3 +50,11 @@ def agreement(pairs: Sequence[tuple[float, float | None]]) -> Agreement:
     return Agreement(len(scored), verdicts.count((True, True)), verdicts.count((False, False)),
                      verdicts.count((True, False)), verdicts.count((False, True)), difference,
                      len(pairs) - len(scored))
+
+
+def agreement_document(found: Agreement) -> dict[str, Any]:
+    """As it is shown."""
+    return {"compared": found.compared, "agreement": found.share, "kappa": found.kappa, "unscored": found.unscored,
+            "counts": {"bothRight": found.both_right, "bothWrong": found.both_wrong,
+                       "rightToPeopleOnly": found.only_people, "rightToGraderOnly": found.only_grader},
+            "meanDifference": found.mean_difference}

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Avg, F, OuterRef, QuerySet, Subquery
 
-from evaluations.agreement import agreement
+from evaluations.agreement import agreement, agreement_document
 from evaluations.models import Evaluation, Mark, Prediction
 from optimize_site.kernel.graders import parse_target
 
@@ -61,4 +61,4 @@ def _by_judge(predictions: QuerySet[Prediction]) -> Iterator[dict[str, Any]]:
 def _document(grader: str, told: str, pairs: list[Pair]) -> dict[str, Any]:
     target = parse_target(grader)
     return {"grader": grader, "graderInstructions": told or None,
-            "isModel": target is not None and target.kind == "model", **agreement(pairs).document}
+            "isModel": target is not None and target.kind == "model", **agreement_document(agreement(pairs))}

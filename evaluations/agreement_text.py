@@ -7,17 +7,17 @@ from typing import Any, Protocol
 class Prints(Protocol):
     """What prints tables."""
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> None: ...
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
+        """Print one."""
 
 
 def agreement_lines(found: dict[str, Any]) -> list[tuple[str, Any]]:
     """The agreement with its counts, kappa, and how much kinder the grader is."""
-    counts, difference = found["counts"], found["meanDifference"]
+    counts = found["counts"]
     return [("Agrees", _share(found)), ("Kappa", _kappa(found)),
             ("Right to people only", counts["rightToPeopleOnly"]),
             ("Right to grader only", counts["rightToGraderOnly"]),
-            ("Scores", None if difference is None else f"{abs(difference):.3f} {'above' if difference >= 0 else 'below'}"
-             " people's on average"),
+            ("Scores", _difference(found["meanDifference"])),
             ("Unscored", found["unscored"] or None)]
 
 
@@ -33,6 +33,12 @@ def _share(found: dict[str, Any]) -> str:
         return "nothing to compare"
     counts = found["counts"]
     return f"{counts['bothRight'] + counts['bothWrong']} of {found['compared']} ({found['agreement']:.1%})"
+
+
+def _difference(mean: float | None) -> str | None:
+    if mean is None:
+        return None
+    return f"{abs(mean):.3f} {'above' if mean >= 0 else 'below'} people's on average"
 
 
 def _kappa(found: dict[str, Any]) -> str | None:

@@ -40,7 +40,8 @@ class NewEvaluation(Body):
             raise InvalidInput(f"workload is {self.workload} and project is {self.project}; they are one thing.",
                                hint="Leave one out.", code="workload_stated_twice")
         return operations.Request(self.model, self.dataset, self.grader, self.workload or self.project,
-                                  self.maxCompletionTokens, self.description, self.submissionId, self.graderInstructions)
+                                  self.maxCompletionTokens, self.description, self.submissionId,
+                                  self.graderInstructions)
 
 
 @router.post("", response={201: dict[str, Any], 200: dict[str, Any]})

@@ -17,9 +17,10 @@ router = Router(tags=["graders"])
 
 
 class NamedGrader(Body):
-    """A grader as a workload, a run or an evaluation names it."""
+    """A grader as a workload, a run or an evaluation names it, with what a model that judges is told."""
 
     grader: str
+    graderInstructions: str = ""
 
 
 class TriedRow(Body):
@@ -34,6 +35,7 @@ class Trial(Body):
     """A grader and the rows it is tried on."""
 
     grader: str
+    graderInstructions: str = ""
     rows: list[TriedRow] = Field(max_length=1000)
 
 
@@ -52,7 +54,7 @@ def get_agreement(request: HttpRequest) -> dict[str, Any]:
 @router.post("/validate")
 def validate_grader(request: HttpRequest, body: NamedGrader) -> dict[str, Any]:
     """The grader's one text and every parameter it goes by; 422 where it cannot be used, and why."""
-    return validated(body.grader)
+    return validated(body.grader, told=body.graderInstructions)
 
 
 @router.post("/run")
@@ -60,4 +62,4 @@ def run_grader(request: HttpRequest, body: Trial) -> dict[str, Any]:
     """The verdict on each of up to 20 rows; nothing is kept. `score` is null where a row is unscored. Anybody may try a
     rule; what else scores is asked for operators."""
     items = [Item(number, row.prompt, row.answer, row.expected) for number, row in enumerate(body.rows)]
-    return tried(body.grader, items, actor=actor_of(request))
+    return tried(body.grader, items, actor=actor_of(request), told=body.graderInstructions)

@@ -32,13 +32,18 @@ def judge_for(grader: str, *, stated: str, dataset: Version, namespace: str) -> 
     """
     named = model_named(grader)
     if not named:
-        if stated.strip():
-            raise InstructionsDoNotApply(f"Instructions are for a model that judges, and the grader is {grader}.",
-                                         hint="Leave graderInstructions out, or name a grader model:MODEL.")
+        refuse_instructions(grader, stated)
         return None
     judge = keeper().appoint(named, instructions=stated, dataset_id=dataset.pk, namespace=namespace)
     keeper().check_room(1)
     return judge
+
+
+def refuse_instructions(grader: str, stated: str) -> None:
+    """Raise InstructionsDoNotApply where any are stated; the grader is no model."""
+    if stated.strip():
+        raise InstructionsDoNotApply(f"Instructions are for a model that judges, and the grader is {grader}.",
+                                     hint="Leave graderInstructions out, or name a grader model:MODEL.")
 
 
 def told_by(grader: str, dataset: Version) -> str | None:

@@ -66,7 +66,8 @@ def newest_by_model(version_ids: Iterable[Any], content_hash: str, grader: str,
                     told: str = "") -> dict[str, Evaluation]:
     """For each of these models its newest such evaluation, if it has one."""
     rows = _evaluations().filter(model__in=list(version_ids), content_hash=content_hash, grader=grader,
-                                 grader_instructions=told, phase=phases.COMPLETED).order_by("model", "-ended_at").distinct("model")
+                                 grader_instructions=told, phase=phases.COMPLETED)
+    rows = rows.order_by("model", "-ended_at").distinct("model")
     return {row.model_id: row for row in rows if row.model_id is not None}
 
 

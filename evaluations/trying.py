@@ -11,6 +11,8 @@ from typing import Any
 from evaluations.errors import GraderNotReady
 from evaluations.graders import Verdict, judge_of
 from evaluations.graders.rule import Parameter, read_parameters
+from evaluations.judge_trial import ask_judge, tried_judge
+from evaluations.judging import model_named, refuse_instructions
 from evaluations.rules import rule_of, verdict_document
 from evaluations.scorers import scorer_of, scores_as_answered, term_of
 from evaluations.scoring.addresses import MAX_URL
@@ -36,10 +38,12 @@ class Kind:
     summary: str
     target: Parameter
     facts: Callable[[Target], dict[str, Any]]
+    beside: tuple[Parameter, ...] = ()
+    """What is stated beside its name."""
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        return (self.target,)
+        return (self.target, *self.beside)
 
 
 def _bundle_facts(target: Target) -> dict[str, Any]:
@@ -56,16 +60,25 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (
     Kind("bundle", "What a function of your own says of an answer.",
          _target("NS/NAME[:VERSION]#MODULE[:FUNCTION]; the function is compute_score unless said."), _bundle_facts),
     Kind("model", "What a registered model says of an answer.", _target("NS/NAME[:VERSION]"),
-         lambda target: {"model": target.target}))}
+         lambda target: {"model": target.target},
+         (Parameter("instructions", "text", "What the judge is told; else what it inherits. Ask for JSON with a score "
+                    "from 0 to 1 and a reason."),)))}
 
 
-def validated(reference: str) -> dict[str, Any]:
-    """A grader that can be used, with every parameter it goes by.
+def validated(reference: str, *, told: str = "") -> dict[str, Any]:
+    """A grader that can be used, with every parameter it goes by; `told` are the instructions stated for a judge.
 
-    Raises MalformedGrader, GraderNotAvailable, HostNotAllowed, UnknownVersion.
+    Raises MalformedGrader, GraderNotAvailable, HostNotAllowed, UnknownVersion, InstructionsDoNotApply,
+    InstructionsRequired, BaseModelNotReady.
     """
     grader = available_grader(reference)
     target = parse_target(grader)
+    if target is not None and target.kind == "model":
+        judge = tried_judge(grader, told)
+        return {"valid": True, "grader": grader, "name": target.kind, "summary": KINDS[target.kind].summary,
+                "parameters": {"model": judge.reference, "instructions": judge.instructions,
+                               "instructionsSource": judge.source}}
+    refuse_instructions(grader, told)
     if target is not None:
         kind = KINDS[target.kind]
         return {"valid": True, "grader": grader, "name": target.kind, "summary": kind.summary,
@@ -75,23 +88,27 @@ def validated(reference: str) -> dict[str, Any]:
             "parameters": read_parameters(parsed.rule, parsed.stated)}
 
 
-def tried(reference: str, items: Sequence[Item], *, actor: Actor) -> dict[str, Any]:
+def tried(reference: str, items: Sequence[Item], *, actor: Actor, told: str = "") -> dict[str, Any]:
     """The verdicts of a grader on a few answers. Asking anything but a rule is an operator's, as an evaluation is.
 
     Raises MalformedGrader, GraderNotAvailable, HostNotAllowed, UnknownVersion, InvalidInput, Forbidden, GraderNotReady,
-    Unavailable.
+    InstructionsDoNotApply, InstructionsRequired, BaseModelNotReady, Unavailable.
     """
     grader = available_grader(reference)
     if not 1 <= len(items) <= MAX_ROWS:
         raise InvalidInput(f"{len(items)} rows were sent; a grader is tried on 1 to {MAX_ROWS}.",
                            hint="An evaluation judges a whole dataset.", code="too_many_rows")
-    verdicts = _verdicts(grader, items, actor)
+    verdicts = _verdicts(grader, items, actor, told)
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     return {"grader": grader, "meanScore": mean(scores) if scores else None, "scored": len(scores),
             "unscored": len(verdicts) - len(scores), "verdicts": [verdict_document(verdict) for verdict in verdicts]}
 
 
-def _verdicts(grader: str, items: Sequence[Item], actor: Actor) -> Sequence[Verdict]:
+def _verdicts(grader: str, items: Sequence[Item], actor: Actor, told: str) -> Sequence[Verdict]:
+    if model_named(grader):
+        actor.require("operator")
+        return ask_judge(grader, told, items)
+    refuse_instructions(grader, told)
     if scores_as_answered(grader):
         judge = judge_of(grader)
         return [judge(item.completion, item.expected) for item in items]

@@ -50,7 +50,8 @@ def evaluation_list(request: HtmxRequest) -> HttpResponse:
 def new(request: HtmxRequest) -> HttpResponse:
     """The start form; what is left out comes from the model's workload."""
     sent = request.POST if request.method == "POST" else request.GET
-    values = {name: sent.get(name, "").strip() for name in ("model", "workload", "dataset", "grader", "description")}
+    names = ("model", "workload", "dataset", "grader", "grader_instructions", "description")
+    values = {name: sent.get(name, "").strip() for name in names}
     if request.method != "POST":
         return render(request, "evaluations/new.html", _form(values))
     asked = Request(**values, max_new_tokens=whole(sent.get("max_new_tokens"), least=-1))

@@ -46,7 +46,8 @@ def _named(reference: str) -> dict[str, Any]:
 def _judged(request: HtmxRequest) -> HttpResponse:
     chosen, sent = _chosen(request.POST.get("grader", "")), request.POST
     try:
-        found = tried(_reference(chosen, sent), [_item(sent)], actor=actor_of(request))
+        told = sent.get("instructions", "") if isinstance(chosen, Kind) else ""
+        found = tried(_reference(chosen, sent), [_item(sent)], actor=actor_of(request), told=told)
         outcome: dict[str, Any] = {"found": found, "verdict": found["verdicts"][0]}
     except OperationError as error:
         outcome = {"error": error}

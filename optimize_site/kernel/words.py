@@ -89,11 +89,12 @@ TERMS = {
     "gate": "The score below which the later stages do not run.",
     "unscored": "Rows for which the grader gave no verdict. They are left out of the mean, never counted as zero.",
     "grader": "What compares an answer with the expected one and gives it a score between 0 and 1.",
-    "mark": "What you think of this answer, whatever the grader said. It also counts for other graders of the same answer.",
+    "mark": "What you think of this answer, whatever the grader said. It counts for other graders of the same answer "
+            "too.",
     "agreement": "Of the answers that people marked, the share that the grader takes alike: right from a score of one "
                  "half, else wrong.",
-    "kappa": "Cohen's kappa: the agreement beyond what chance would give. 1 is full, 0 none; above 0.6 is usually called "
-             "good.",
+    "kappa": "Cohen's kappa: the agreement beyond what chance would give. 1 is full, 0 none; above 0.6 is usually "
+             "called good.",
     "data fit": "How the rows fit the run: how many are too long, how many tokens are trained, how much is padding.",
     "device": "What a job runs on: a GPU, or the processors of the box.",
     "paired difference": "The difference of the two models row by row, which is steadier than comparing two means.",

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from endpoints.models import Judge
-from endpoints.operations.judges import advance_judges
+from endpoints.operations.judges import advance_judges, socket_of
 from evaluations.models import Evaluation
 from evaluations.operations.evaluations import (
     Request,
@@ -16,10 +16,13 @@ from evaluations.operations.evaluations import (
     start_evaluation,
 )
 from evaluations.scores import scores_table
+from evaluations.work import EvaluationWork
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.models import Device
 from optimize_site.kernel.scores import best_scores_of_models
+from optimize_site.kernel.work import attempt_folder
+from registry.operations.workloads import set_evaluation
 from tests.factories import (
     claim_job,
     end_job,
@@ -47,7 +50,7 @@ def said(position):
 
 
 def scored(position, score, cause=""):
-    return {"type": "scored", "position": position, "score": score, "is_exact": score == 1 if score is not None else None,
+    return {"type": "scored", "position": position, "score": score, "is_exact": None if score is None else score == 1,
             "fields": {}, "explanation": "So.", "cause": cause}
 
 
@@ -132,14 +135,9 @@ def test_the_judge_stands_only_from_the_last_answer_to_the_last_score(base, work
 
 
 def test_the_scorer_is_told_the_judges_socket_and_instructions_and_no_expected_answer_is_asked(base, workload):
-    from endpoints.operations.judges import socket_of
-    from evaluations.work import EvaluationWork
-
     row = answered(base, grader_instructions="Be strict.")
     judging()
     attempt = claim_job("host")
-    from optimize_site.kernel.work import attempt_folder
-
     attempt_folder(attempt.pk).mkdir(parents=True)
     row.refresh_from_db()
     (term,) = EvaluationWork().plan(row, attempt)["scorer"]["spec"]["terms"]
@@ -177,8 +175,6 @@ def test_a_box_without_a_slot_for_a_judge_refuses(base, workload):
 
 
 def test_scores_under_different_instructions_do_not_stand_beside_each_other(base, workload):
-    from registry.operations.workloads import set_evaluation
-
     set_evaluation(workload, dataset="eval", grader=f"model:{base.repository}", actor=LOCAL)
     model = make_adapter(workload, base)
     for told, score in (("", 0.5), ("Be kind.", 0.9)):
@@ -192,8 +188,6 @@ def test_scores_under_different_instructions_do_not_stand_beside_each_other(base
 
 
 def test_a_trained_judge_without_instructions_to_inherit_keeps_a_workloads_scores_empty(base, workload):
-    from registry.operations.workloads import set_evaluation
-
     judge = make_adapter(workload, base)
     set_evaluation(workload, dataset="eval", grader=f"model:{judge.reference}", actor=LOCAL)
     with pytest.raises(OperationError) as refused:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluations.agreement import agreement
+from evaluations.agreement import agreement, agreement_document
 
 
 def pairs(both_right=0, both_wrong=0, only_people=0, only_grader=0):
@@ -34,4 +34,4 @@ def test_scores_in_between_count_as_right_from_a_half_and_their_difference_is_ke
     found = agreement([(0.5, 0.4), (0.25, 0.5)])
     assert (found.only_people, found.only_grader) == (1, 1)
     assert found.mean_difference == pytest.approx(0.075)
-    assert found.document["counts"]["rightToPeopleOnly"] == 1
+    assert agreement_document(found)["counts"]["rightToPeopleOnly"] == 1

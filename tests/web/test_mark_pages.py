@@ -37,9 +37,10 @@ def test_an_operator_marks_an_answer_and_sees_the_agreement_change(operator, row
 
 
 def test_a_viewer_sees_marks_and_cannot_make_any(viewer, operator, row):
-    operator.post(reverse("evaluations:mark", args=[row.pk]), {"position": "0", "mark": "wrong"})
+    address = reverse("evaluations:mark", args=[row.pk])
+    operator.post(address, {"position": "0", "mark": "wrong"})
     assert "People say" in viewer.get(reverse("evaluations:detail", args=[row.pk])).content.decode()
-    assert viewer.post(reverse("evaluations:mark", args=[row.pk]), {"position": "0", "mark": "right"}).status_code == 403
+    assert viewer.post(address, {"position": "0", "mark": "right"}).status_code == 403
 
 
 @pytest.mark.parametrize("sent", [{}, {"position": "x", "mark": "right"}, {"position": "0", "mark": "good"},

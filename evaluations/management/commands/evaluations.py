@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
-from evaluations.render import evaluation_document
+from evaluations.agreement_queries import agreement_of
 from evaluations.agreement_text import agreement_lines, agreement_table
 from evaluations.operations.marks import read_mark
 from optimize_site.kernel.commands import EXIT_CANCELLED, EXIT_DONE, EXIT_WORK_FAILED, NounCommand, arg, verb
@@ -28,9 +28,10 @@ class Command(NounCommand):
     help = "Evaluations: one model's answers to one dataset, scored by one grader."
 
     @verb("start", arg("--model", required=True, metavar="MODEL"), arg("--dataset", default="", metavar="DATASET"),
-          arg("--grader", default=""), INSTRUCTIONS, WORKLOAD, arg("--max-completion-tokens", type=int, default=0, metavar="N"),
-          arg("--description", default=""), arg("--submission-id", default=""),
-          arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS, gives=(evaluation_document,))
+          arg("--grader", default=""), INSTRUCTIONS, WORKLOAD,
+          arg("--max-completion-tokens", type=int, default=0, metavar="N"), arg("--description", default=""),
+          arg("--submission-id", default=""), arg("--wait", action="store_true", help="until it is over"), EXIT_STATUS,
+          gives=(evaluation_document,))
     def start(self, wait: bool, exit_status: bool, **values: Any) -> int:
         """Start an evaluation; dataset and grader are the workload's unless given."""
         if exit_status and not wait:
@@ -97,7 +98,8 @@ class Command(NounCommand):
         self.show(self.client.post(f"{address(evaluation)}/annotate", {"description": description}), text=self._record)
 
     @verb("mark", EVALUATION, arg("row", type=int, metavar="ROW", help="as `predictions` counts them"),
-          arg("mark", metavar="MARK", help="right, wrong, a score from 0 to 1, or clear"))
+          arg("mark", metavar="MARK", help="right, wrong, a score from 0 to 1, or clear"),
+          gives=(agreement_of,))
     def mark(self, evaluation: str, row: int, mark: str) -> None:
         """Say what you think of the answer to a row, to see how far the grader agrees."""
         score = read_mark(mark)

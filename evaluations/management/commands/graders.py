@@ -9,6 +9,8 @@ from optimize_site.kernel.errors import InvalidInput
 
 ROUTE = "/v1/training/graders"
 GRADER = arg("grader", metavar="GRADER", help='a name, or NAME:{"PARAMETER": VALUE}')
+INSTRUCTIONS = arg("--grader-instructions", default="", metavar="TEXT",
+                   help="what a grader that is a model is told; else what it inherits")
 
 
 class Command(NounCommand):
@@ -22,21 +24,23 @@ class Command(NounCommand):
         """Show the rule graders, their parameters and an example of each."""
         self.show(self.client.get(ROUTE), text=self._table)
 
-    @verb("validate", GRADER)
-    def validate(self, grader: str) -> None:
+    @verb("validate", GRADER, INSTRUCTIONS)
+    def validate(self, grader: str, grader_instructions: str) -> None:
         """Say whether a grader can be used, and what it goes by."""
-        self.show(self.client.post(f"{ROUTE}/validate", {"grader": grader}), text=self._record)
+        body = {"grader": grader, "graderInstructions": grader_instructions}
+        self.show(self.client.post(f"{ROUTE}/validate", body), text=self._record)
 
-    @verb("run", GRADER, arg("--answer", default=None, help="what the model said"),
+    @verb("run", GRADER, INSTRUCTIONS, arg("--answer", default=None, help="what the model said"),
           arg("--expected", default="", help="what it should have said"),
           arg("-f", "--file", default="", metavar="FILE",
               help="up to 20 rows {answer, expected}: a list in JSON or YAML; - is standard input"))
-    def run_grader(self, grader: str, answer: str | None, expected: str, file: str) -> None:
+    def run_grader(self, grader: str, grader_instructions: str, answer: str | None, expected: str, file: str) -> None:
         """Score one answer, or the rows of a file."""
         if (answer is None) == (not file):
             raise InvalidInput("Give either --answer or -f.", code="usage")
         rows = read_document(file) if file else [{"answer": answer, "expected": expected}]
-        self.show(self.client.post(f"{ROUTE}/run", {"grader": grader, "rows": rows}), text=self._verdicts)
+        body = {"grader": grader, "graderInstructions": grader_instructions, "rows": rows}
+        self.show(self.client.post(f"{ROUTE}/run", body), text=self._verdicts)
 
     @verb("agreement")
     def agreement(self) -> None:

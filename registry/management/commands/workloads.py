@@ -87,10 +87,12 @@ class Command(NounCommand):
         """Show what was changed, oldest first."""
         self.show(self.client.get(f"{address(workload)}/history", limit=100), text=self._history)
 
-    @verb("scores", WORKLOAD, DATASET, GRADER)
-    def scores(self, workload: str, dataset: str, grader: str) -> None:
+    @verb("scores", WORKLOAD, DATASET, GRADER, arg("--grader-instructions", default="", metavar="TEXT",
+                                                   help="those a judge was told; else what it inherits"))
+    def scores(self, workload: str, dataset: str, grader: str, grader_instructions: str) -> None:
         """Show the scores by base model and configuration."""
-        self.show(self.client.get(f"{address(workload)}/scores", dataset=dataset, grader=grader), text=self._scores)
+        self.show(self.client.get(f"{address(workload)}/scores", dataset=dataset, grader=grader,
+                                  graderInstructions=grader_instructions), text=self._scores)
 
     @verb("flips", WORKLOAD, arg("a", metavar="A"), arg("b", metavar="B"), arg("--limit", type=int, default=20))
     def flips(self, workload: str, a: str, b: str, limit: int) -> None:
