@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,49 @@ def dpo_plan(base: Path, files: list[Path], **changes: Any) -> dict[str, Any]:
         "config.preference": {"beta": 0.1, "lossType": "sigmoid", "fusedLoss": True},
     })  # fmt: skip
     return changed(plan, **changes)
+
+
+def rl_config(**changes: Any) -> dict[str, Any]:
+    """A resolved reinforcement configuration with every field; changes go by dotted path."""
+    config = {
+        "method": "grpo",
+        "rlHyperparams": {
+            "lora": {"rank": 4, "alpha": 8, "dropout": 0, "targetModules": "default"},
+            "optimizer": {"kind": "adamw", "learningRate": 0.01, "weightDecay": 0, "maxGradNorm": 1},
+            "scheduler": {"kind": "constant", "warmupRatio": 0, "minLearningRateRatio": 0},
+            "epochs": 1,
+            "groupSize": 4,
+            "promptsPerStep": 2,
+            "maxCompletionLength": 12,
+            "maxSteps": 0,
+            "klBeta": 0.04,
+            "temperature": 0.7,
+            "stalenessThreshold": 0,
+        },
+        "reward": {"terms": [{"kind": "grader", "weight": 1, "grader": "vowels"}], "onFailure": "zero"},
+        "model": {"precision": "BF16", "gradientCheckpointing": False, "attentionImplementation": "sdpa"},
+        "maxSeqLength": 512,
+    }
+    for path, value in changes.items():
+        put(config, path.split("."), value)
+    return config
+
+
+def rl_plan(base: Path, files: list[Path], **changes: Any) -> dict[str, Any]:
+    """A whole plan of a reinforcement run, scored by the tests' own scorer, changed as `sft_plan` is."""
+    plan = sft_plan(base, files)
+    del plan["validation"]
+    spec = {"terms": [term("vowels")], "onFailure": "zero", "limits": {"seconds": 5, "memoryBytes": 1 << 29},
+            "scratch": None}  # fmt: skip
+    plan |= {"entry": "grpo", "config": rl_config(), "start": None, "pause_at": None, "warm_start": None,
+             "scorer": {"command": [sys.executable, str(Path(__file__).parent / "scorer.py")],
+                        "cwd": str(Path(__file__).parent), "spec": spec}}  # fmt: skip
+    return changed(plan, **changes)
+
+
+def term(grader: str, weight: float = 1.0, **changes: Any) -> dict[str, Any]:
+    """A term of a reward, under the name of its grader."""
+    return {"name": grader, "weight": weight, "kind": "grader", "grader": grader, **changes}
 
 
 def changed(plan: dict[str, Any], **changes: Any) -> dict[str, Any]:

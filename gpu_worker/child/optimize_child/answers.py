@@ -99,13 +99,18 @@ class Answering:
             while free and self.waiting and tokens < PREFILL_TOKENS:
                 asked = self.waiting.popleft()
                 slot = free.pop(0)
+                tokens += self._cost(asked, [rows[other] for other in taken])
                 rows[slot] = asked
                 taken.append(slot)
-                tokens += len(asked.prompt) - self.prefix
-            self._read_prompts(memory, rows, taken)
+            self._take(rows, taken, self._choose(rows, taken, self._prefill(memory, rows, taken)))
         yield from self._collect(rows)
 
-    def _read_prompts(self, memory: RowMemory, rows: list[Asked | None], slots: list[int]) -> None:
+    def _cost(self, asked: Asked, beside: Sequence[Asked]) -> int:
+        """How many tokens reading a prompt takes, where those of `beside` are read with it."""
+        return len(asked.prompt) - self.prefix
+
+    def _prefill(self, memory: RowMemory, rows: list[Asked | None], slots: list[int]) -> torch.Tensor:
+        """Read the prompts of some slots; the logits of the token after each."""
         parts = [rows[slot].prompt[self.prefix :] for slot in slots]
         lengths = [len(part) for part in parts]
         memory.reserve(max(lengths))
@@ -114,7 +119,7 @@ class Answering:
         ends = torch.tensor(lengths).cumsum(0) - 1
         logits = self._forward(memory, self._tensor([token for part in parts for token in part]), positions, keep=ends)
         memory.lengths[slots] = torch.tensor(lengths, device=memory.device)
-        self._take(rows, slots, logits[0].argmax(-1).tolist())
+        return logits[0]
 
     # -- one token each ----------------------------------------------------------------------------------------------
 
@@ -127,8 +132,13 @@ class Answering:
         positions = (memory.lengths + self.prefix)[:, None]
         logits = self._forward(memory, tokens, positions, keep=1)
         memory.lengths = memory.lengths + 1
-        self._take(rows, range(len(rows)), logits[:, -1].argmax(-1).tolist())
+        slots = range(len(rows))
+        self._take(rows, slots, self._choose(rows, slots, logits[:, -1]))
         self.steps += 1
+
+    def _choose(self, rows: list[Asked | None], slots: Sequence[int], logits: torch.Tensor) -> list[int]:
+        """The next token of each slot, from a row of logits for each."""
+        return logits.argmax(-1).tolist()
 
     def _take(self, rows: list[Asked | None], slots: Sequence[int], tokens: Sequence[int]) -> None:
         for slot, token in zip(slots, tokens, strict=True):

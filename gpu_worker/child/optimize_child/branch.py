@@ -18,6 +18,18 @@ WEIGHTS, TRAINING_STATE = "weights", "trainingState"
 SAME_DATA = ("sequences", "rows", "per_update", "dataset")
 
 
+def load_adapter(folder: Path, model: Any) -> str | None:
+    """Put a folder's weights into the model's adapter. Gives None, or where they are not its shape, and loads none."""
+    weights = load_file(folder / "adapter_model.safetensors")
+    ours = {name: tuple(tensor.shape) for name, tensor in get_peft_model_state_dict(model).items()}
+    theirs = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    if ours != theirs:
+        name = next(name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name))
+        return f"{name} is {theirs.get(name)} there and {ours.get(name)} here"
+    set_peft_model_state_dict(model, weights)
+    return None
+
+
 class Source:
     """The snapshot that a branch starts from, as its plan names it."""
 
@@ -55,13 +67,9 @@ class Source:
 
     def load_weights(self, model: Any) -> None:
         """Put the snapshot's weights into the adapter. Raises JobFailure where they are not its shape."""
-        weights = load_file(self.folder / "adapter_model.safetensors")
-        ours = {name: tuple(tensor.shape) for name, tensor in get_peft_model_state_dict(model).items()}
-        theirs = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-        if ours != theirs:
-            name = next(name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name))
-            raise self._misfit(f"{name} is {theirs.get(name)} there and {ours.get(name)} here")
-        set_peft_model_state_dict(model, weights)
+        misfit = load_adapter(self.folder, model)
+        if misfit:
+            raise self._misfit(misfit)
 
     def load_state(self, optimizer: torch.optim.Optimizer, *, learning_rate: float) -> None:
         """The optimizer goes on with its averages, at the branch's own learning rate."""

@@ -18,12 +18,15 @@ from optimize_child.stacks import let_stacks_be_read
 ENTRIES = {
     "sft": "optimize_child.sft",
     "dpo": "optimize_child.dpo",
+    "grpo": "optimize_child.rl",
+    "gspo": "optimize_child.rl",
     "evaluate": "optimize_child.evaluate",
     "judge": "optimize_child.judge",
     "score": "optimize_child.score",
     "prepare": "optimize_child.prepare",
     "analyse": "optimize_child.analyse",
     "preview": "optimize_child.preview",
+    "replay": "optimize_child.replay",
 }
 VERSIONED = ("torch", "transformers", "trl", "peft")
 

@@ -41,6 +41,14 @@ class RowMemory:
             self.keys[layer], self.values[layer] = like.new_zeros(shape), like.new_zeros(shape)
         return self.keys[layer], self.values[layer]
 
+    def copy(self, sources: Sequence[int], slots: Sequence[int]) -> None:
+        """Give each slot what its source holds, before any of them has been stepped."""
+        width = int(self.lengths[list(sources)].max())
+        for held in (*self.keys, *self.values):
+            if held is not None:
+                held[slots, :, :width] = held[sources, :, :width]
+        self.lengths[slots] = self.lengths[sources]
+
     def select(self, kept: Sequence[int]) -> None:
         """Keep only these slots, in this order."""
         index = torch.as_tensor(kept, dtype=torch.long, device=self.device)

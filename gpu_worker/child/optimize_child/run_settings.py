@@ -74,7 +74,12 @@ def hyperparameters(config: dict[str, Any], total_steps: int) -> tuple[dict[str,
         "totalSteps": total_steps,
         "method": config["method"],
     }
-    return values, hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return values, digest_of(values)
+
+
+def digest_of(values: dict[str, Any]) -> str:
+    """The digest by which two runs' hyperparameters are told alike."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def requested_settings(arguments: TrainingArguments, lora: LoraConfig) -> dict[str, Any]:

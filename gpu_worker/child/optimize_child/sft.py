@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import transformers
+from peft import LoraConfig
 from transformers.utils import logging as transformers_logging
 
 from optimize_child import reference_check, segments, snapshots
@@ -89,9 +90,7 @@ class Run:
             shuffle=self.config["data"]["shuffle"],
             offset=self.source.offset if self.source else 0,
         )
-        self.total_steps = self.plan["total_steps"] or total_updates(
-            len(self.updates), epochs=self.training["epochs"], max_steps=self.training["maxSteps"]
-        )
+        self.total_steps = self.plan["total_steps"] or self._total_updates()
         job.events.emit(
             "plan_size",
             totalSteps=self.total_steps,
@@ -102,6 +101,10 @@ class Run:
 
     def _read(self) -> RunRows:
         return read_run_rows(self.job, self.template)
+
+    def _total_updates(self) -> int:
+        epochs, most = self.training["epochs"], self.training["maxSteps"]
+        return total_updates(len(self.updates), epochs=epochs, max_steps=most)
 
     def _sequences(self, rows: TokenRows) -> list[list[int]]:
         return sequences_of(rows, self.config)
@@ -209,7 +212,7 @@ class Run:
         )
 
     def _trainer(self) -> SupervisedTrainer:
-        self.lora = lora_config(self.model, self.config["hyperparams"]["lora"])
+        self.lora = self._lora()
         self.arguments = trainer_arguments(
             self.config,
             output=self.job.folder / "trainer",
@@ -246,6 +249,10 @@ class Run:
             self.model.config._attn_implementation = segments.NAME
         return trainer
 
+    def _lora(self) -> LoraConfig:
+        """The adapter that is trained."""
+        return lora_config(self.model, self.config["hyperparams"]["lora"])
+
     def _make_trainer(self, **settings: Any) -> SupervisedTrainer:
         return SupervisedTrainer(**settings)
 
@@ -260,10 +267,13 @@ class Run:
         return {**data_fit(rows), "rows": self._examples(rows)}
 
     def _emit_settings(self) -> None:
-        values, digest = hyperparameters(self.config, self.total_steps)
+        values, digest = self._hyperparameters()
         self.job.events.emit("hparams", values=values, sha=digest)
         requested = requested_settings(self.arguments, self.lora)
         self.job.events.emit("engine_config", requested=requested, resolved=self._resolved())
+
+    def _hyperparameters(self) -> tuple[dict[str, Any], str]:
+        return hyperparameters(self.config, self.total_steps)
 
     def _resolved(self) -> dict[str, Any]:
         """What the job runs with."""
@@ -287,14 +297,18 @@ class Run:
 
     def _check_reference(self) -> None:
         """The first rows' loss the plain way and this run's way."""
-        first = next(iter(self.updates))[: min(reference_check.ROWS, self._micro())]
-        sequences = [self.sequences[index] for index in first]
+        sequences = self._checked()
         reference_check.check_first_loss(
             self.job.events,
             self.device,
             ours=lambda: self._loss_of(self.layout.passes(sequences)),
             plain=lambda: self._plain_loss(self._plain_layout(self.rows).passes(sequences)),
         )
+
+    def _checked(self) -> Any:
+        """The sequences whose loss is computed both ways."""
+        first = next(iter(self.updates))[: min(reference_check.ROWS, self._micro())]
+        return [self.sequences[index] for index in first]
 
     def _loss_of(self, passes: list[dict[str, Any]]) -> float:
         return self.trainer.mean_loss(passes)

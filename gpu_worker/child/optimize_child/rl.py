@@ -1,0 +1,171 @@
+"""Learning from rewards, GRPO and GSPO: a supervised run's way from plan to adapter, over prompts it rolls out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from peft import LoraConfig
+
+from optimize_child import reference_check, sft
+from optimize_child.answers import Limits
+from optimize_child.branch import TRAINING_STATE, WEIGHTS
+from optimize_child.compute_path import ComputePath
+from optimize_child.job import Job
+from optimize_child.questions import answer_text, stop_ids
+from optimize_child.rewards import RewardRule
+from optimize_child.rl_layout import Completions, PaddedGroups, SharedPrompt
+from optimize_child.rl_loss import objective_of
+from optimize_child.rl_prompts import Room, read_prompts
+from optimize_child.rl_rolling import Roller
+from optimize_child.rl_settings import as_supervised, rl_hyperparameters, rl_updates
+from optimize_child.rl_start import WarmStart, lora_of
+from optimize_child.rl_trainer import PolicyTrainer
+from optimize_child.run_rows import RunRows
+from optimize_child.sampling import Manner
+from optimize_child.scorer_process import ScorerProcess
+from optimize_child.trainer import SupervisedTrainer
+
+
+def run(job: Job) -> None:
+    """The whole of one attempt, from its plan to its last event."""
+    job.plan = {**job.plan, "config": as_supervised(job.plan["config"]), "validation": None}
+    run_ = ReinforcementRun(job)
+    try:
+        sft.follow(run_)
+    finally:
+        run_.scorer.close()
+
+
+class ReinforcementRun(sft.Run):
+    """One attempt of a reinforcement run; an example is a prompt, and an update all that is sampled of its prompts."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.rl = self.config["rlHyperparams"]
+        self.warm_start = WarmStart(self.plan["warm_start"]) if self.plan.get("warm_start") else None
+        self.scorer = ScorerProcess(self.plan["scorer"], job.folder / "scorer.log")
+
+    # -- what is read ------------------------------------------------------------------------------------------------
+
+    def _read(self) -> RunRows:
+        if self.warm_start:
+            self.warm_start.verify()
+        total = self.plan["dataset"].get("num_examples")
+
+        def tick(done: int) -> None:
+            self.job.stage("tokenising", done, total)
+            self.job.leave_if_asked()
+
+        tick(0)
+        files = [Path(file) for file in self.plan["dataset"]["files"]]
+        room = Room(self.config["maxSeqLength"], self.rl["maxCompletionLength"])
+        self.prompts = read_prompts(files, self.template, room, tick, self.job.folder)
+        return RunRows(self.prompts.rows, None)
+
+    def _total_updates(self) -> int:
+        return rl_updates(len(self.updates), epochs=self.rl["epochs"], max_steps=self.rl["maxSteps"])
+
+    # -- the model ---------------------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """What scores is ready before the model is loaded: a reward that cannot score is told in seconds."""
+        self.job.stage("starting_scorer")
+        self.scorer.start()
+        super().build()
+
+    def _lora(self) -> LoraConfig:
+        """An adapter that is trained further keeps its shape, whatever the run states."""
+        folder = self._continued()
+        return lora_of(folder) if folder else super()._lora()
+
+    def _path(self) -> ComputePath:
+        folder = self._continued()
+        if folder:
+            self.config["hyperparams"]["lora"] |= {"dropout": lora_of(folder).lora_dropout}
+        return super()._path()
+
+    def _continued(self) -> Path | None:
+        """The folder of the adapter that the run goes on from, as its plan began it."""
+        if self.source:
+            return self.source.folder
+        return self.warm_start.folder if self.warm_start else None
+
+    def _layout(self, rows: Any) -> Any:
+        most = self.plan["execution"].get("microBatchSequences") or self.rl["groupSize"]
+        return SharedPrompt(most) if self.path.kind == "unpadded" else self._plain_layout(rows)
+
+    def _plain_layout(self, rows: Any) -> Any:
+        most = self.plan["execution"].get("microBatchSequences") or self.rl["groupSize"]
+        return PaddedGroups(most, self.tokenizer.pad_token_id or 0)
+
+    # -- the trainer -------------------------------------------------------------------------------------------------
+
+    def _make_trainer(self, **settings: Any) -> SupervisedTrainer:
+        manner = Manner(
+            group_size=self.rl["groupSize"],
+            temperature=float(self.rl["temperature"]),
+            limits=Limits(stop_ids(self.base, self.tokenizer), self.rl["maxCompletionLength"]),
+            seed=self.training["seed"],
+            pad_token_id=self.tokenizer.pad_token_id or 0,
+        )
+        roller = Roller(
+            manner=manner,
+            scorer=self.scorer,
+            rule=RewardRule(self.plan["scorer"]["spec"]),
+            text_of=lambda tokens: answer_text(self.tokenizer, tokens),
+            plainly=self.path.kind != "unpadded",
+        )
+        objective = objective_of(self.config["method"], float(self.rl["klBeta"]))
+        return PolicyTrainer(
+            prompts=self.prompts, roller=roller, objective=objective, group_layout=self.layout, **settings
+        )
+
+    def _trainer(self) -> SupervisedTrainer:
+        """The adapter as the run begins it is the reference; a branch that keeps a training state goes on from that."""
+        trainer = super()._trainer()
+        of_weights = self.source is not None and self.source.mode == WEIGHTS
+        if self.warm_start and not of_weights:
+            self.warm_start.load_weights(trainer.model)
+        if self.warm_start or of_weights:
+            trainer.reference.keep(trainer.model)
+        if self.source and self.source.mode == TRAINING_STATE:
+            self.source.load_weights(trainer.model)
+        return trainer
+
+    def _checked(self) -> Any:
+        """The first prompts, each with the answers that their rows expect."""
+        first = next(iter(self.updates))[: reference_check.ROWS]
+        prompts = [self.prompts.prompt(row) for row in first]
+        texts = self.template.tokenize([prompt.expected for prompt in prompts])[0]
+        answers = [[*tokens, self.tokenizer.eos_token_id] for tokens in texts]
+        return [Completions(prompt.tokens, answers, 0) for prompt in prompts]
+
+    # -- what is said before the first update ------------------------------------------------------------------------
+
+    def _fit(self, rows: Any) -> dict[str, Any]:
+        """Prompts are trained on by no token of their own."""
+        lengths = rows.lengths()
+        return {"rows": len(rows), "tooLong": 0, "trainedTokens": 0, "totalTokens": int(lengths.sum()),
+                "longest": int(lengths.max())}  # fmt: skip
+
+    def _hyperparameters(self) -> tuple[dict[str, Any], str]:
+        shape = {"rank": self.lora.r, "alpha": self.lora.lora_alpha, "dropout": self.lora.lora_dropout}
+        return rl_hyperparameters(self.config, {**self.rl["lora"], **shape}, self.total_steps)
+
+    def _resolved(self) -> dict[str, Any]:
+        objective, reference = self.trainer._objective, self.trainer.reference
+        loss = {
+            "method": self.config["method"],
+            "ratio": objective.level,
+            "mean": "over all tokens" if objective.level == "token" else "over completions of means over their tokens",
+            "advantage": "group",
+            "klBeta": objective.beta,
+            "reference": _reference_words(reference.is_adapter) if objective.beta else None,
+            "sampling": "library" if self.path.kind != "unpadded" else "group",
+        }
+        return {**super()._resolved(), "policyLoss": loss}
+
+
+def _reference_words(is_adapter: bool) -> str:
+    return "the adapter it started from" if is_adapter else "the base model"

@@ -1,0 +1,84 @@
+"""Which rows a reinforcement run rolls out from, what of them it asks, and what it says of those it refuses."""
+
+import jobs
+import pytest
+import tiny
+from optimize_child.questions import question_of
+from optimize_child.template import ChatTemplate
+from test_rl import RL, rollouts, train  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}
+
+
+def failing(train, rows, **changes):  # noqa: F811
+    failed = jobs.failure(train(rows, **changes))
+    assert failed["evidence"]["rows"]
+    return failed
+
+
+@pytest.mark.requirement("R224", "R244")
+def test_prompts_that_leave_a_completion_too_little_are_counted_and_the_first_five_named(train):  # noqa: F811
+    rows = tiny.ticket_rows(9)
+    lengths = [len(ids) for ids in prompt_tokens(rows)]
+    room = sorted(lengths)[1]
+    failed = failing(train, rows, **{"config.maxSeqLength": room + 12, f"{RL}.maxCompletionLength": 12})
+    longer = [f"line {at} ({length} tokens)" for at, length in enumerate(lengths, 1) if length > room]
+    assert failed["code"] == "row_too_long"
+    assert failed["evidence"]["count"] == len(longer) > 5
+    assert failed["reason"].endswith(f"{', '.join(longer[:5])} and {len(longer) - 5} more")
+    assert f"maxCompletionLength 12 tokens of maxSeqLength {room + 12}" in failed["reason"]
+    fits = train(rows, **{"config.maxSeqLength": max(lengths) + 12, f"{RL}.maxSteps": 1})
+    assert tiny.events_of(fits, "data_fit")[0]["longest"] == max(lengths)
+
+
+@pytest.mark.requirement("R238", "R240", "R241")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda row: row["messages"][-1].update(tool_calls=[CALL]), "the row's answer calls tools"),
+        (lambda row: row.update(tools=[TOOL]), "the row offers tools"),
+        (lambda row: row["messages"].pop(), "messages"),
+    ],
+)
+def test_rows_that_cannot_be_rolled_out_from_are_refused_by_their_line(train, change, words):  # noqa: F811
+    rows = tiny.ticket_rows(3)
+    change(rows[1])
+    failed = failing(train, rows)
+    assert failed["code"] == "bad_row"
+    assert failed["evidence"]["rows"][0]["line"] == "line 2"
+    assert words in failed["reason"]
+
+
+@pytest.mark.requirement("R242")
+def test_a_prompt_that_the_template_refuses_is_named_with_the_templates_reason(train, base_model, tmp_path):  # noqa: F811
+    from transformers import AutoModelForCausalLM
+
+    refusing = "{% if 'late' in messages[-1]['content'] %}{{ raise_exception('no lateness') }}{% endif %}" + tiny.CHATML
+    folder = tmp_path / "refusing"
+    AutoModelForCausalLM.from_pretrained(base_model).save_pretrained(folder)
+    tiny.make_tokenizer(template=refusing).save_pretrained(folder)
+    rows = tiny.ticket_rows(3)
+    for row, word in zip(rows, ("order", "late", "order"), strict=True):
+        row["messages"][-2]["content"] = word
+    failed = failing(train, rows, **{"base_model.folder": str(folder)})
+    assert "line 2: the chat template refuses the prompt: no lateness" in failed["reason"]
+
+
+@pytest.mark.requirement("R237", "R243")
+def test_a_prompt_has_the_tokens_that_an_evaluation_asks_whatever_its_shape(train, tokenizer):  # noqa: F811
+    rows = tiny.ticket_rows(2)
+    asked = rows[1]["messages"][-2]
+    asked["content"] = [{"type": "text", "text": asked["content"]}]
+    attempt = train(rows, **{f"{RL}.maxSteps": 1, f"{RL}.groupSize": 2})
+    template = ChatTemplate(tokenizer)
+    lengths = [len(question_of(template, at, row).tokens) for at, row in enumerate(rows)]
+    assert tiny.events_of(attempt, "data_fit")[0]["totalTokens"] == sum(lengths)
+    assert {one["row"] for one in rollouts(attempt, 1)} == {0, 1}
+
+
+def prompt_tokens(rows):
+    template = ChatTemplate(tiny.make_tokenizer())
+    return [question_of(template, at, row).tokens for at, row in enumerate(rows)]
