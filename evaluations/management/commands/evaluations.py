@@ -6,6 +6,7 @@ from urllib.parse import quote
 from evaluations.agreement_queries import agreement_of
 from evaluations.agreement_text import agreement_lines, agreement_table
 from evaluations.operations.marks import read_mark
+from evaluations.render import evaluation_document
 from optimize_site.kernel.commands import EXIT_CANCELLED, EXIT_DONE, EXIT_WORK_FAILED, NounCommand, arg, verb
 from optimize_site.kernel.errors import InvalidInput
 from optimize_site.kernel.ids import SHOWN
@@ -153,7 +154,8 @@ class Command(NounCommand):
             ("Evaluation", found["evaluationId"]), ("Phase", found["phase"]), ("Model", found["model"]),
             ("Base model", f"{found['baseModel']} at {(found['baseModelRevision'] or 'no commit yet')[:SHOWN]}"),
             ("Workload", marked(found["workload"], found)), ("Dataset", found["dataset"]), ("Grader", found["grader"]),
-            ("Instructions", _told(found)), ("Answered", f"{found['answered']} of {found['rows']}"), ("Mean score", _score(found, report)),
+            ("Instructions", _told(found)), ("Answered", f"{found['answered']} of {found['rows']}"),
+            ("Mean score", _score(found, report)),
             ("Exact match", _share(report.get("exactMatchRate"))), ("Unscored", found["unscored"] or None),
             ("Description", found["description"] or None), ("Waits", found["waitReason"]),
             ("Failed", found["failureReason"]), ("To do", found["failureHint"])], title="Evaluation")
