@@ -16,9 +16,10 @@ from gpu_worker.processes import recorded
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.errors import OperationError, Refused, Unavailable
 from optimize_site.kernel.ids import new_id
+from optimize_site.kernel.short_jobs import WAIT_SECONDS
 from optimize_site.processes import start_time
 
-WAIT_SECONDS, TURN_SECONDS = 90.0, 30.0
+TURN_SECONDS = 30.0
 LOOK_SECONDS = 0.02
 START = Callable[[Path], int]
 
@@ -29,24 +30,25 @@ class ShortJobRunner:
     def __init__(self, start: START = start_job) -> None:
         self._start = start
 
-    def run(self, plan: Mapping[str, Any], *, kind: str) -> dict[str, Any]:
+    def run(self, plan: Mapping[str, Any], *, kind: str, threads: int = 1,
+            seconds: float = WAIT_SECONDS) -> dict[str, Any]:
         """See `optimize_site.kernel.short_jobs.ShortJobs`."""
         job = new_id()
-        whole = complete(plan, attempt=job, subject={"kind": kind, "id": job}, threads=1, device={"kind": "cpu"})
+        whole = complete(plan, attempt=job, subject={"kind": kind, "id": job}, threads=threads, device={"kind": "cpu"})
         with _turn(kind), _folder(job) as folder:
             (folder / "plan.json").write_text(json.dumps(whole))
             shepherd = self._start(folder)
-            if not _over(folder, shepherd):
+            if not _over(folder, shepherd, seconds):
                 _kill(folder)
-                raise Unavailable(f"The {kind} did not finish within {WAIT_SECONDS:g} seconds.", hint="Try again when "
-                                  "the box has less to do, or ask for fewer rows.")
+                raise Unavailable(f"The {kind} did not finish within {seconds:g} seconds.", hint="Try again when "
+                                  "the box has less to do, or ask for less.")
             return _last_word(folder, kind)
 
 
 @contextmanager
 def _turn(kind: str) -> Iterator[None]:
-    """One at a time on a box: each takes as much memory as a job that is starting."""
-    path = home() / "run" / "short-job.lock"
+    """One of a kind at a time on a box: each takes as much memory as a job that is starting."""
+    path = home() / "run" / f"{kind}.lock"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with path.open("w") as lock:
         if not _until(lambda: _locked(lock.fileno()), TURN_SECONDS):
@@ -73,9 +75,9 @@ def _folder(job: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _over(folder: Path, shepherd: int) -> bool:
+def _over(folder: Path, shepherd: int, seconds: float) -> bool:
     """Wait for the shepherd's record of the job's end, or for its own; False when time is up."""
-    return _until(lambda: (folder / "exit.json").exists() or start_time(shepherd) is None, WAIT_SECONDS)
+    return _until(lambda: (folder / "exit.json").exists() or start_time(shepherd) is None, seconds)
 
 
 def _until(found: Callable[[], bool], seconds: float) -> bool:

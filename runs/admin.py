@@ -62,7 +62,7 @@ class RunAdmin(ReadOnlyAdmin):
     search_fields = ("id", "config_name", "description", "config_hash", "workload__name")
     list_select_related = ("workload",)
     ordering = ("-created_at",)
-    actions = ("cancel", "pause_saving", "pause_at_latest", "resume", "verify")
+    actions = ("cancel", "pause_saving", "pause_at_latest", "resume", "verify", "replay")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.has_operate_permission(request)
@@ -123,8 +123,19 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Verify what it keeps", permissions=["view"])
     def verify(self, request: HttpRequest, rows: QuerySet[Run]) -> None:
+        self._verify(request, rows, replayed=False)
+
+    @admin.action(description="Verify, and train a stretch again", permissions=["operate"])
+    def replay(self, request: HttpRequest, rows: QuerySet[Run]) -> None:
+        self._verify(request, rows, replayed=True)
+
+    def _verify(self, request: HttpRequest, rows: QuerySet[Run], *, replayed: bool) -> None:
         for row in rows:
-            found = verify_run(row, actor=actor_of(request))
+            try:
+                found = verify_run(row, replayed=replayed, actor=actor_of(request))
+            except OperationError as refusal:
+                messages.error(request, f"{refusal.detail} {refusal.hint}".strip())
+                continue
             tell = messages.success if found["verified"] else messages.error
             tell(request, " ".join([f"The run {row.pk[:12]}: {verdict(found)}", *disagreements(found)]))
 

@@ -153,9 +153,12 @@ def run_attempts(request: HttpRequest, run_id: str) -> dict[str, Any]:
 
 
 @router.get("/{run_id}/verify")
-def verify_run(request: HttpRequest, run_id: str) -> dict[str, Any]:
-    """Hold what the run recorded and keeps against each other: phases, figures, saves, models. Reads all its files."""
-    return operations.verify_run(queries.get_run(run_id), actor=actor_of(request))
+def verify_run(request: HttpRequest, run_id: str, replay: bool = False) -> dict[str, Any]:
+    """Hold what the run recorded and keeps against each other: phases, figures, saves, models. Reads all its files.
+
+    `replay` trains the newest stretch between two saves once more and waits for it: the bytes must be the same.
+    """
+    return operations.verify_run(queries.get_run(run_id), replayed=replay, actor=actor_of(request))
 
 
 @router.get("/{run_id}/log")

@@ -236,10 +236,15 @@ class PreviewPlan(Plan, frozen=True, kw_only=True):
     rows: int
 
 
+class ReplayPlan(SupervisedPlan, frozen=True, kw_only=True):
+    """A stretch of a run's updates once more, from the save in `resume` to the one at `pause_at` or at its end."""
+
+
 PLAN_TYPES: dict[str, type[Plan]] = {"sft": SupervisedPlan, "dpo": SupervisedPlan, "grpo": ReinforcementPlan,
                                      "gspo": ReinforcementPlan, "evaluate": EvaluatePlan, "judge": JudgePlan,
                                      "score": ScorePlan,
-                                     "prepare": PreparePlan, "analyse": AnalysePlan, "preview": PreviewPlan}
+                                     "prepare": PreparePlan, "analyse": AnalysePlan, "preview": PreviewPlan,
+                                     "replay": ReplayPlan}
 
 
 class PlanIncomplete(ValueError):

@@ -3,19 +3,21 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+WAIT_SECONDS = 90.0
+
 
 class ShortJobs(Protocol):
     """Who starts jobs."""
 
-    def run(self, plan: Mapping[str, Any], *, kind: str) -> dict[str, Any]:
+    def run(self, plan: Mapping[str, Any], *, kind: str, threads: int, seconds: float) -> dict[str, Any]:
         """Run a job on the box's processors and wait for it; `kind` names it in what is said. Gives the fields of its
-        last event. Raises Refused with the job's own reason, Unavailable where it does not answer in time."""
+        last event. Raises Refused with the job's own reason, Unavailable where it has not answered after `seconds`."""
 
 
 class NoJobs:
     """No app that starts jobs is installed."""
 
-    def run(self, plan: Mapping[str, Any], *, kind: str) -> dict[str, Any]:
+    def run(self, plan: Mapping[str, Any], *, kind: str, threads: int, seconds: float) -> dict[str, Any]:
         raise NotImplementedError(f"nothing here runs a {kind}")
 
 
@@ -28,6 +30,7 @@ def provide(jobs: ShortJobs) -> None:
     _jobs = jobs
 
 
-def run_short_job(plan: Mapping[str, Any], *, kind: str) -> dict[str, Any]:
-    """The fields of the last event of a job that is over in seconds; see `ShortJobs.run`."""
-    return _jobs.run(plan, kind=kind)
+def run_short_job(plan: Mapping[str, Any], *, kind: str, threads: int = 1,
+                  seconds: float = WAIT_SECONDS) -> dict[str, Any]:
+    """The fields of the last event of a job that somebody waits for; see `ShortJobs.run`."""
+    return _jobs.run(plan, kind=kind, threads=threads, seconds=seconds)

@@ -32,7 +32,7 @@ class Played:
     def __init__(self):
         self.plans = []
 
-    def run(self, plan, *, kind):
+    def run(self, plan, *, kind, **_):
         self.plans.append(plan)
         return {"preview": SHOWN}
 
@@ -139,6 +139,26 @@ def test_the_command_marks_the_trained_text_and_lists_tokens_when_asked(box, des
     assert "     2  trained        9  ' wor'" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("shown", "said"), [
+    ({"state": "prompt", "mask": [0] * 4}, "Row 1 (line 1): a prompt of 4 tokens"),
+    ({"answer": "rejected"}, "Row 1 (line 1, rejected): 4 tokens, 2 trained")])
+def test_prompts_and_both_answers_of_a_pair_are_shown(box, job, monkeypatch, capsys, descriptor, shown, said):
+    row = SHOWN["rows"][0] | {"turnsRemoved": 0} | shown
+    completion = 256 if shown.get("state") else None
+    monkeypatch.setitem(SHOWN, "maxCompletionLength", completion)
+    monkeypatch.setitem(SHOWN, "rows", [row])
+    assert Command().run(["preview", "-f", str(descriptor)]) == 0
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert ("a completion has at most 256 tokens" in printed) is (completion is not None)
+    assert "hello" in printed
+
+
+def test_reinforcement_runs_and_preference_runs_are_previewed_under_their_configuration(box, job):
+    preview_descriptor(make.run_document(config={"method": "grpo"}), actor=LOCAL)
+    assert job.plans[0]["config"]["rlHyperparams"]["maxCompletionLength"] == 256
+
+
 @pytest.mark.parametrize("words", [["preview"], ["preview", "abc", "-f", "x.json"]])
 def test_the_command_wants_a_run_or_a_file(box, words, capsys):
     assert Command().run(words) == 2
@@ -152,7 +172,6 @@ def test_the_command_wants_a_run_or_a_file(box, words, capsys):
 def short(tmp_path, monkeypatch):
     """Runs a short job whose process is played: it writes these events, and its end."""
     monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
-    monkeypatch.setattr("gpu_worker.short_jobs.WAIT_SECONDS", 0.05)
     monkeypatch.setattr("gpu_worker.short_jobs.TURN_SECONDS", 0.0)
 
     def run(*events, ends=True):
@@ -166,7 +185,7 @@ def short(tmp_path, monkeypatch):
         base = {"folder": "/m", "revision": "r", "repository": "x/y"}
         plan = {"entry": "preview", "base_model": base, "dataset": {"files": []}, "config": {}, "rows": 1}
         try:
-            return ShortJobRunner(start).run(plan, kind="preview")
+            return ShortJobRunner(start).run(plan, kind="preview", seconds=0.05)
         finally:
             assert list((tmp_path / "short-jobs").iterdir()) == []
 
@@ -196,7 +215,7 @@ def test_short_jobs_take_turns(short, tmp_path):
 
     (tmp_path / "run").mkdir()
     (tmp_path / "short-jobs").mkdir()
-    with (tmp_path / "run" / "short-job.lock").open("w") as held:
+    with (tmp_path / "run" / "preview.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(Unavailable, match="Another preview is being made"):
             short({"type": "finished"})

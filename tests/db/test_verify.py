@@ -1,13 +1,18 @@
 """`runs verify` says OK of a run that is what it says, and exactly what disagrees of one that is not."""
 
+import hashlib
 import json
 import shutil
 
 import pytest
+from django.urls import reverse
 
+from optimize_site.kernel import accounts, short_jobs
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.blobs import blob_path
+from optimize_site.kernel.errors import Refused
 from optimize_site.kernel.models import Event, Lease
+from optimize_site.kernel.work import attempt_folder
 from runs import queries
 from runs.management.commands.runs import Command
 from runs.models import Metric, Run
@@ -184,3 +189,82 @@ def test_the_command_says_ok_or_what_disagrees_and_exits_with_8(done, capsys):
     assert "Not OK" in said and "saves: Update 4, attempt 2: step-4: the manifest cannot be read" in said
     assert Command().run(["verify", done.pk, "-o", "json"]) == 8
     assert json.loads(capsys.readouterr().out)["verified"] is False
+
+
+# Replay --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trained_again(done, monkeypatch):
+    """Stands in for the job of a replay: `{"plan", "answer", …}` of what it was told, and what it reports."""
+    told = {}
+
+    class Jobs:
+        def run(self, plan, *, kind, threads, seconds):
+            told.update(plan=plan, kind=kind, threads=threads, seconds=seconds)
+            return {"report": told["answer"]}
+
+    monkeypatch.setattr(short_jobs, "_jobs", Jobs())
+    plan = attempt_folder(queries.attempts_of(done).last().pk) / "plan.json"
+    plan.write_text(json.dumps({"entry": "sft", "attempt": "a", "threads": 3, "device": {"kind": "cpu"}, "resume": None,
+                                "validation": {"files": []}, "execution": {"saveEvery": 2}, "pause_at": None}))
+    files = {name: hashlib.sha256(path.read_bytes()).hexdigest()
+             for path in queries.folder_of_snapshot(done.snapshots.get(step=5)).iterdir() for name in [path.name]}
+    told["answer"] = {"step": 5, "files": files, "losses": {str(row.step): row.values["loss"]
+                                                           for row in done.metrics.all()}}
+    return told
+
+
+def replayed(run):
+    return next(check for check in verify_run(run, replayed=True, actor=LOCAL)["checks"] if check["name"] == "replay")
+
+
+def test_a_replay_trains_the_newest_stretch_between_two_saves_by_the_recorded_plan(done, trained_again):
+    assert replayed(done) == {"name": "replay", "count": 1, "unit": "updates from 4 to 5", "problems": []}
+    plan = trained_again["plan"]
+    assert (plan["entry"], plan["resume"]["step"], plan["pause_at"], plan["validation"]) == ("replay", 4, None, None)
+    assert plan["execution"] == {"saveEvery": None}
+    assert (trained_again["threads"], trained_again["kind"]) == (3, "replay")
+
+
+@pytest.mark.parametrize(("name", "told"), [("optimizer.pt", "Update 5: optimizer.pt was saved with the hash"),
+                                            ("adapter_model.safetensors", "adapter_model.safetensors was saved")])
+def test_other_bytes_are_told_by_the_file_they_are_in(done, trained_again, name, told):
+    trained_again["answer"]["files"][name] = "0" * 64
+    problem, = replayed(done)["problems"]
+    assert told in problem and "trained again from update 4 it has 0000" in problem
+
+
+def test_the_first_update_with_another_loss_is_named(done, trained_again):
+    trained_again["answer"]["losses"]["5"] = 9.5
+    problem, = replayed(done)["problems"]
+    assert problem.startswith("The loss of update 5 was ") and problem.endswith("trained again it is 9.5.")
+
+
+def test_a_replay_is_refused_where_bytes_are_not_promised_or_it_would_take_too_long(done, trained_again):
+    last = done.metrics.get(step=5)
+    last.values |= {"step_seconds": 601}
+    last.save()
+    with pytest.raises(Refused, match=r"took 601 seconds from update 4 to 5, and 600 are the most"):
+        verify_run(done, replayed=True, actor=LOCAL)
+    done.execution |= {"deviceProfile": "h100"}
+    done.save()
+    with pytest.raises(Refused, match="trains on h100; no stretch of it can be replayed"):
+        verify_run(done, replayed=True, actor=LOCAL)
+
+
+def test_nothing_is_trained_again_of_a_run_that_disagrees_already(done, trained_again):
+    Metric.objects.filter(run=done, step=4).delete()
+    assert "replay" not in {check["name"] for check in verify_run(done, replayed=True, actor=LOCAL)["checks"]}
+    assert "plan" not in trained_again
+
+
+def test_a_viewer_may_verify_and_only_an_operator_may_have_it_trained_again(done, trained_again, client, capsys):
+    assert Command().run(["verify", done.pk[:12], "--replay"]) == 0
+    assert "updates from 4 to 5" in capsys.readouterr().out
+    client.force_login(accounts.create_user("a-viewer", "viewer", actor=LOCAL)[0])
+    page = reverse("runs:verify", args=[done.pk])
+    assert client.get(page).status_code == 200
+    assert client.get(f"{page}?replay=1").status_code == 403
+    client.force_login(accounts.create_user("an-operator", "operator", actor=LOCAL)[0])
+    assert "updates from 4 to 5" in client.get(f"{page}?replay=1").content.decode()

@@ -19,7 +19,7 @@ LEFT_OUT = {"row": 2, "place": "line 2", "state": "left_out", "code": "x", "reas
 @pytest.fixture
 def setting_up(db, monkeypatch):
     class Played:
-        def run(self, plan, *, kind):
+        def run(self, plan, *, kind, **_):
             return {"preview": {"chatTemplateSha256": "1" * 64, "problem": None, "isShortened": False,
                                 "sequences": [[1]], "rows": [ROW, LEFT_OUT]}}
 

@@ -171,10 +171,11 @@ class Command(BranchVerbs, RolloutVerbs):
         """Show the run's committed snapshots, newest first."""
         self.show(self.client.get(f"{address(run)}/snapshots", limit=limit, offset=offset), text=self._snapshots)
 
-    @verb("verify", RUN)
-    def verify(self, run: str) -> int:
+    @verb("verify", RUN, arg("--replay", action="store_true",
+                             help="train the newest stretch between two saves again: its bytes must be the same"))
+    def verify(self, run: str, replay: bool) -> int:
         """Check the run's phases, figures, saves and models against what was recorded; 8 where something disagrees."""
-        found = self.client.get(f"{address(run)}/verify")
+        found = self.client.get(f"{address(run)}/verify", replay=replay or None)
         self.show(found, text=self._verified)
         return EXIT_DONE if found["verified"] else EXIT_CHECK_FAILED
 
