@@ -17,13 +17,14 @@ BARS = {
     "p17": "from the request to the end of the first step, against a plain script's start",
     "p20": "tokens answered a second against plain generation",
     "p23": "what an idle box costs",
+    "chaos": "random faults by a seed on a real box, and what was lost by them",
 }
 
 
 def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in BARS:
         print("python -m bench NAME, where NAME is one of:")
-        print("\n".join(f"  {name:4} {what}" for name, what in BARS.items()))
+        print("\n".join(f"  {name:5} {what}" for name, what in BARS.items()))
         return 2
     return int(import_module(f"bench.{sys.argv[1]}").main(sys.argv[2:]))
 

@@ -1,5 +1,6 @@
 """Runs on a real box, as the tests of its whole life and of faults follow them: started, ended, and held to bytes."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,12 @@ def verify(http: Http, run: Any, **options: Any) -> dict[str, int]:
     found = http.get(f"/v1/training/runs/{run['runId']}/verify{query}")
     assert found["verified"], found["checks"]
     return {check["name"]: check["count"] for check in found["checks"]}
+
+
+def attempt_of(box: Box, run_id: str) -> Path | None:
+    """The folder of a run's newest attempt, found by the attempts' own records; None before its first."""
+    found = (box.home / "attempts").glob("*/plan.json")
+    for plan in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
+        if json.loads(plan.read_text())["subject"]["id"] == run_id:
+            return plan.parent
+    return None

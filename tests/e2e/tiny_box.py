@@ -14,12 +14,12 @@ MAKE = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from tiny import make_base_model, ticket_rows
+from tiny import make_base_model, pair_rows, ticket_rows
 import json
 folder = Path(sys.argv[2])
 make_base_model(folder / "tiny")
-for name, count, seed in (("train", 240, 1), ("eval", 24, 2)):
-    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in ticket_rows(count, seed=seed)))
+for name, rows in (("train", ticket_rows(240, seed=1)), ("eval", ticket_rows(24, seed=2)), ("pairs", pair_rows(48))):
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in rows))
 """
 
 
@@ -29,7 +29,7 @@ def jobs_python() -> str:
 
 
 def make_material(folder: Path) -> None:
-    """Write a tiny base model, train.jsonl, eval.jsonl and run.json into a folder."""
+    """Write a tiny base model, train.jsonl, eval.jsonl, pairs.jsonl and run.json into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(
         [jobs_python(), "-P", "-c", MAKE, str(CHECKOUT / "tests" / "engine"), str(folder)],
@@ -63,7 +63,7 @@ def add_tiny_model(box: Box, material: Path) -> None:
     catalogs = box.home / "catalogs"
     catalogs.mkdir(parents=True, exist_ok=True, mode=0o700)
     (catalogs / "base_models.toml").write_text(
-        f'["{TINY}"]\nsource = {{ kind = "folder", path = "{material / "tiny"}" }}\nengines = {{ trl = ["sft"] }}\n'
+        f'["{TINY}"]\nsource = {{ kind = "folder", path = "{material / "tiny"}" }}\nengines = {{ trl = ["sft", "dpo"] }}\n'
     )
     # A model this small is quickest on one thread.
     (catalogs / "devices.toml").write_text("[cpu]\nthreads = 1\n")
@@ -79,6 +79,6 @@ def ask(box: Box, *words: str, timeout: float = 240) -> Any:
 def prepare(box: Box, material: Path) -> None:
     """Everything before the first run, by command."""
     ask(box, "base-models", "select", TINY, "--wait")
-    for name in ("train", "eval"):
+    for name in ("train", "eval", "pairs"):
         ask(box, "registry", "datasets", "register", f"triage/{name}", "-f", str(material / f"{name}.jsonl"))
     ask(box, "workloads", "create", "triage", "--dataset", "triage/eval", "--grader", "json-label-match")

@@ -1,0 +1,189 @@
+"""Plays rounds of runs and faults on a box, and holds every run against the same run that nothing happened to."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.chaos.faults import FAULTS, Scene, post
+from bench.chaos.schedule import LIVES, SAVE_EVERY, STEPS, Fault, Round, rounds
+from gpu_worker import processes
+from tests.e2e import running
+from tests.e2e.http import Http
+from tests.e2e.tiny_box import ask, descriptor
+from tests.engine import tiny
+
+PAIRS = "triage/pairs"
+BRANCHED = 30
+ROUND_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to: the hash of its adapter and each update's loss."""
+
+    adapter: str
+    losses: dict[int, float]
+
+
+@dataclass
+class Tally:
+    """What a campaign did and what was lost."""
+
+    injected: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
+    attempts: int = 0
+    rounds: int = 0
+    lost: list[str] = field(default_factory=list)
+
+    @property
+    def faults(self) -> int:
+        return sum(self.injected.values())
+
+
+class Campaign:
+    """One seed on one box."""
+
+    def __init__(self, http: Http, *, seed: int, tell: Callable[[str], None] = print) -> None:
+        self.http, self.box, self.seed, self.tell = http, http.box, seed, tell
+        self.tally = Tally()
+        self.expected: dict[str, Outcome] = {}
+        self._source = ("", "")
+
+    def prepare(self) -> None:
+        """Pairs to learn from, and each kind of run once, undisturbed."""
+        path = self.box.home / "pairs.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in tiny.pair_rows(120)))
+        ask(self.box, "registry", "datasets", "register", PAIRS, "-f", str(path))
+        for life in LIVES:
+            run = running.finish(self.http, self.start(life))
+            self.expected[life] = self.outcome_of(run)
+            if life == "sft":
+                self._source = (run["runId"], self._resumable_save(run))
+
+    def play(self, faults: int) -> Tally:
+        """Rounds until so many faults were injected."""
+        for each in rounds(self.seed):
+            if self.tally.faults >= faults:
+                break
+            try:
+                self.play_round(each)
+            except (AssertionError, OSError) as error:  # the box itself does not come back
+                self.tally.lost.append(f"round {each.number} could not be played to its end: {str(error)[:2000]}")
+                break
+        return self.tally
+
+    def play_round(self, each: Round) -> None:
+        """Start the round's runs, let its faults meet them, and look at what became of them."""
+        began, damaged, cancelled = time.monotonic(), set[str](), list[str]()
+        ids = [self.start(life) for life in each.lives]
+        scenes = [Scene(self.box, self.http, run_id, BRANCHED if life == "branch" else STEPS,
+                        lambda: self.start("sft"), damaged, cancelled)
+                  for life, run_id in zip(each.lives, ids, strict=True)]
+        done = [str(fault) for fault in each.faults if self._inject(fault, scenes[fault.life])]
+        lost = [f"round {each.number}, {life}: {what}" for life, run_id in zip(each.lives, ids, strict=True)
+                for what in self._lost(life, run_id, damaged)]
+        lost += [f"round {each.number}, cancelled: {what}" for run_id in cancelled for what in self._not_ended(run_id)]
+        lost += [f"round {each.number}: {what}" for what in self._left_over()]
+        self.tally.rounds += 1
+        self.tally.lost += lost
+        self.tell(f"  round {each.number:3} {' and '.join(each.lives)}, {time.monotonic() - began:.0f} s: "
+                  f"{'; '.join(done) or 'no fault found anything to strike'}")
+        for what in lost:
+            self.tell(f"    LOST: {what}")
+
+    def start(self, life: str) -> str:
+        """A run of a kind, asked for until the box answers; asking twice starts one."""
+        if life == "branch":
+            parent, snapshot = self._source
+            path, body = f"/v1/training/runs/{parent}/branch", {"snapshot": snapshot, "steps": BRANCHED}
+        else:
+            path, body = "/v1/training/runs", _descriptor_of(life)
+        self.tally.runs += bool(self.expected)
+        found = post(self.http, path, body | {"submissionId": f"chaos-{self.seed}-{time.monotonic_ns()}"})
+        return str(found["runId"])
+
+    def outcome_of(self, run: Any) -> Outcome:
+        return Outcome(running.adapter_hash(self.http, run), running.losses(self.http, run))
+
+    def _resumable_save(self, run: Any) -> str:
+        saves = self.http.get(f"/v1/training/runs/{run['runId']}/snapshots")["snapshots"]
+        whole = [save for save in saves if "trainingState" in save["artifacts"] and not save["isFinal"]]
+        snapshot = str(whole[0]["snapshotId"])
+        ask(self.box, "snapshots", "pin", snapshot)
+        return snapshot
+
+    def _inject(self, fault: Fault, scene: Scene) -> bool:
+        """Wait for the fault's moment and let it strike; False where there was nothing left to strike."""
+        deadline = time.monotonic() + ROUND_SECONDS
+        while (run := running.run_of(self.http, scene.run_id))["phase"] not in running.OVER:
+            if (run["observedStep"] or 0) >= min(fault.step, scene.steps):
+                break
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        if run["phase"] in running.OVER and not _strikes_the_box(fault):
+            return False
+        time.sleep(fault.after)
+        struck = FAULTS[fault.kind](scene, fault)
+        self.tally.injected[fault.kind] += struck
+        return struck
+
+    # What was lost ---------------------------------------------------------------------------------------------------
+
+    def _lost(self, life: str, run_id: str, damaged: set[str]) -> list[str]:
+        """Everything in which a run differs from the one that nothing happened to."""
+        try:
+            run = self.http.follow(f"/v1/training/runs/{run_id}", "phase", running.OVER, seconds=ROUND_SECONDS)
+        except AssertionError as late:
+            return [f"not over after {ROUND_SECONDS:.0f} s: {str(late)[:400]}"]
+        self.tally.attempts += len(run["attempts"])
+        if run["phase"] != "COMPLETED":
+            return [f"{run['phase']}: {run['failureCode']} {run['failureReason']}"]
+        found, expected = self.outcome_of(run), self.expected[life]
+        wrong = []
+        if found.adapter != expected.adapter:
+            wrong.append(f"the adapter is {found.adapter[:12]}, undisturbed {expected.adapter[:12]}")
+        if list(found.losses) != sorted(expected.losses):
+            wrong.append(f"the figures are of updates {sorted(found.losses)}")
+        elif found.losses != expected.losses:
+            wrong.append("losses differ")
+        return wrong + self._disagreements(run_id, damaged)
+
+    def _disagreements(self, run_id: str, damaged: set[str]) -> list[str]:
+        """What verifying the run says, but for the files that the campaign damaged."""
+        checks = self.http.get(f"/v1/training/runs/{run_id}/verify")["checks"]
+        return [problem for check in checks for problem in check["problems"]
+                if not (check["name"] == "saves" and any(f" {name}: " in problem for name in damaged))]
+
+    def _not_ended(self, run_id: str) -> list[str]:
+        run = self.http.follow(f"/v1/training/runs/{run_id}", "phase", running.OVER, seconds=ROUND_SECONDS)
+        if run["phase"] == "COMPLETED":
+            return [] if self.outcome_of(run) == self.expected["sft"] else ["it completed to other bytes"]
+        return [] if run["phase"] == "CANCELLED" else [f"{run['phase']}: {run['failureReason']}"]
+
+    def _left_over(self) -> list[str]:
+        """Slots that are still held and processes that still run although no run is open."""
+        held = sum(pool["granted"] for pool in self.http.get("/v1/training/capacity")["pools"])
+        alive = [folder.name[:12] for folder in (self.box.home / "attempts").iterdir() if processes.any_alive(folder)]
+        return [*([f"{held} slots are held"] if held else []), *(f"attempt {name} still runs" for name in alive)]
+
+
+def _descriptor_of(life: str) -> dict[str, Any]:
+    body = descriptor(max_steps=STEPS, save_every=SAVE_EVERY)
+    config = body["config"]
+    if life == "dropout":
+        config["hyperparams"]["lora"]["dropout"] = 0.1
+        config["hyperparams"]["scheduler"] = {"kind": "cosine", "warmupRatio": 0.2}
+    if life == "dpo":
+        config["hyperparams"]["training"]["gradientAccumulation"] = 1
+        config |= {"method": "dpo", "dataset": PAIRS}
+    return body
+
+
+def _strikes_the_box(fault: Fault) -> bool:
+    return any(word in fault.kind for word in ("postgres", "valkey", "web", "control", "supervisor", "power", "box"))

@@ -1,0 +1,308 @@
+"""How each fault is done to a real box. Each function says whether it found something to do it to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+
+import psutil
+import psycopg
+from celery import Celery
+from redis import Redis
+
+from bench.chaos.schedule import Fault
+from gpu_worker import processes
+from optimize_site.kernel.doorbell import ADVANCE, LOOK, device_queue
+from optimize_site.processes import Identity
+from tests.e2e import running
+from tests.e2e.conftest import Box
+from tests.e2e.http import Http
+
+PATIENCE = 120.0
+STATE_FILES = ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json",
+               "position.json", "weights.manifest.json", "state.manifest.json")  # fmt: skip
+
+
+@dataclass
+class Scene:
+    """Where a fault strikes: the box, one run of the round and its length, how to start another run, and what was
+    damaged and cancelled so far."""
+
+    box: Box
+    http: Http
+    run_id: str
+    steps: int
+    another: Callable[[], str]
+    damaged: set[str]
+    cancelled: list[str]
+
+    def ask(self, path: str, body: Any) -> Any:
+        """An operator's request; None where the box refuses it, since the run was faster."""
+        try:
+            return post(self.http, path, body)
+        except Refused:
+            return None
+
+    @property
+    def path(self) -> str:
+        return f"/v1/training/runs/{self.run_id}"
+
+    @property
+    def attempt(self) -> Path | None:
+        """The folder of the run's newest attempt."""
+        return running.attempt_of(self.box, self.run_id)
+
+
+class Refused(Exception):
+    """The box said no, and why."""
+
+
+def post(http: Http, path: str, body: Any) -> Any:
+    """Send a document to a box that may be coming back. Raises Refused."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return http.post(path, body)
+        except HTTPError as error:
+            if error.code < 500:
+                raise Refused(error.read().decode(errors="replace")) from error
+        except (URLError, OSError):
+            pass
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{path} was not answered in {PATIENCE:.0f} s")
+        time.sleep(0.1)
+
+
+# Processes -----------------------------------------------------------------------------------------------------------
+
+
+def _of_service(scene: Scene, name: str) -> list[Identity]:
+    """The process of a service; none while it is being started."""
+    if name == "supervisor":
+        return [scene.box.process(name)]
+    found = scene.box.service(name)
+    return [Identity(found["pid"], found["started"])] if found["pid"] else []
+
+
+def _workers(scene: Scene) -> list[str]:
+    return [service["name"] for service in scene.box.status()["services"] if service["name"].startswith("device/cpu")]
+
+
+def _of_attempt(scene: Scene, *which: str) -> list[Identity]:
+    """Shepherd and job of the run's newest attempt, as far as they live."""
+    if scene.attempt is None:
+        return []
+    found = dict(zip(("shepherd", "job"), processes.recorded(scene.attempt), strict=False))
+    return [found[name] for name in which if name in found and found[name].is_alive()]
+
+
+def _kill(found: Iterable[Identity]) -> bool:
+    found = list(found)
+    for process in found:
+        process.send(signal.SIGKILL)
+    return bool(found) and all(process.wait(10) for process in found)
+
+
+def _hold(found: Iterable[Identity], seconds: float) -> bool:
+    """Stop processes and what they began for a while."""
+    family = [*found]
+    for process in list(family):
+        family += _begun_by(process)
+    for process in family:
+        process.send(signal.SIGSTOP)
+    time.sleep(seconds)
+    for process in reversed(family):
+        process.send(signal.SIGCONT)
+    return bool(family)
+
+
+def _begun_by(process: Identity) -> list[Identity]:
+    try:
+        pids = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+    except psutil.Error:
+        return []
+    return [found for pid in pids if (found := Identity.of(pid)) is not None]
+
+
+def kill_job(scene: Scene, fault: Fault, *which: str) -> bool:
+    return _kill(_of_attempt(scene, *which))
+
+
+def stop_job(scene: Scene, fault: Fault) -> bool:
+    return _hold(_of_attempt(scene, "job"), fault.lasts)
+
+
+def kill_service(scene: Scene, fault: Fault, name: str) -> bool:
+    return _kill(_of_service(scene, name))
+
+
+def stop_service(scene: Scene, fault: Fault, name: str) -> bool:
+    return _hold(_of_service(scene, name), fault.lasts)
+
+
+def kill_worker(scene: Scene, fault: Fault) -> bool:
+    return _kill(_of_service(scene, _picked(_workers(scene), fault.pick)))
+
+
+def stop_worker(scene: Scene, fault: Fault) -> bool:
+    return _hold(_of_service(scene, _picked(_workers(scene), fault.pick)), fault.lasts)
+
+
+def kill_workers(scene: Scene, fault: Fault) -> bool:
+    return _kill(process for name in _workers(scene) for process in _of_service(scene, name))
+
+
+def kill_supervisor(scene: Scene, fault: Fault) -> bool:
+    _kill(_of_service(scene, "supervisor"))
+    scene.box.up()
+    return True
+
+
+def cut_power(scene: Scene, fault: Fault) -> bool:
+    """Everything of the box ends at once: services, prepared process, shepherds, jobs."""
+    names = ["supervisor", *(service["name"] for service in scene.box.status()["services"])]
+    found = [process for name in names for process in _of_service(scene, name)]
+    found += [child for process in list(found) for child in _begun_by(process)]
+    attempts = (scene.box.home / "attempts").iterdir()
+    found += [process for folder in attempts for process in processes.recorded(folder) if process.is_alive()]
+    _kill(found)
+    scene.box.up()
+    return True
+
+
+def restart(scene: Scene, fault: Fault) -> bool:
+    """An orderly stop, which asks jobs to save, and the next start."""
+    scene.box.down()
+    scene.box.up()
+    return True
+
+
+# Messages and the clock ----------------------------------------------------------------------------------------------
+
+
+def lose_messages(scene: Scene, fault: Fault) -> bool:
+    """Whatever waits in the broker is gone."""
+    address = scene.box.services()["redis_url"].partition("://")[2]
+    try:
+        Redis(unix_socket_path=address).flushall()
+    except OSError:
+        return False
+    return True
+
+
+def double_messages(scene: Scene, fault: Fault) -> bool:
+    """Every bell rings five times."""
+    celery = Celery(broker=scene.box.services()["redis_url"])
+    queues = [(LOOK, device_queue("cpu", slot)) for slot in range(len(_workers(scene)))] + [(ADVANCE, "control")]
+    try:
+        for task, queue in queues * 5:
+            celery.send_task(task, queue=queue, ignore_result=True, retry=False)
+    except Exception:  # a broker that is away at this moment, in any of the library's ways
+        return False
+    return True
+
+
+def jump(scene: Scene, fault: Fault) -> bool:
+    """An hour forward, where the box reads a clock: the leases' ends, and the job's control file."""
+    if scene.attempt is None or not _of_attempt(scene, "job"):
+        return False
+    try:
+        with psycopg.connect(scene.box.services()["database_url"], connect_timeout=2) as connection:
+            connection.execute("UPDATE kernel_lease SET expires_at = expires_at - interval '1 hour'"
+                               " WHERE released_at IS NULL")
+    except psycopg.OperationalError:
+        return False
+    control = scene.attempt / "control.json"
+    hour_ago = time.time() - 3600
+    os.utime(control, (hour_ago, hour_ago))
+    return True
+
+
+# Operators -----------------------------------------------------------------------------------------------------------
+
+
+def pause(scene: Scene, fault: Fault, checkpoint: str) -> bool:
+    """Pause, wait for the rest, and let two people resume at once."""
+    if scene.ask(f"{scene.path}/pause", {"checkpoint": checkpoint}) is None:
+        return False
+    run = scene.http.follow(scene.path, "phase", {"PAUSED", *running.OVER})
+    if run["phase"] == "PAUSED":
+        assert run["pause"]["resourcesReleased"], run["pause"]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda _: scene.ask(f"{scene.path}/resume", {}), range(2)))
+    return True
+
+
+def cancel(scene: Scene, fault: Fault) -> bool:
+    """Another run, cancelled when it has got somewhere: before its job, in it, or as it ends."""
+    run_id = scene.another()
+    scene.cancelled.append(run_id)
+    time.sleep(fault.lasts * 2)
+    return scene.ask(f"/v1/training/runs/{run_id}/cancel", {}) is not None
+
+
+# Damage --------------------------------------------------------------------------------------------------------------
+
+
+def damage(scene: Scene, fault: Fault, how: Callable[[Path, float], None]) -> bool:
+    """Spoil a file of the newest save, and end the job, so that somebody will want to go on from it."""
+    job = _of_attempt(scene, "job", "shepherd")
+    saves = sorted((scene.attempt / "snapshots").glob("step-*"), key=lambda path: int(path.name[5:])) if (
+        job and scene.attempt) else []
+    if not saves:
+        return False
+    _kill(job)
+    path = saves[-1] / _picked(STATE_FILES, fault.pick)
+    if not path.exists():
+        path = saves[-1] / STATE_FILES[0]
+    path.chmod(0o600)
+    how(path, fault.pick)
+    scene.damaged.add(saves[-1].name)
+    return True
+
+
+def flip(path: Path, pick: float) -> None:
+    data = bytearray(path.read_bytes())
+    data[int(pick * len(data))] ^= 1 << int(pick * 1000) % 8
+    path.write_bytes(data)
+
+
+def shorten(path: Path, pick: float) -> None:
+    os.truncate(path, int(pick * path.stat().st_size))
+
+
+def _picked(choices: Any, pick: float) -> Any:
+    return choices[int(pick * len(choices))]
+
+
+FAULTS: dict[str, Callable[[Scene, Fault], bool]] = {
+    "kill the job": lambda scene, fault: kill_job(scene, fault, "job"),
+    "kill the shepherd": lambda scene, fault: kill_job(scene, fault, "shepherd"),
+    "kill the job and its shepherd": lambda scene, fault: kill_job(scene, fault, "shepherd", "job"),
+    "stop the job": stop_job,
+    "kill a device worker": kill_worker,
+    "stop a device worker": stop_worker,
+    "kill every device worker": kill_workers,
+    "kill the supervisor": kill_supervisor,
+    "stop the supervisor": partial(stop_service, name="supervisor"),
+    **{f"kill {name}": partial(kill_service, name=name) for name in ("control", "web", "postgres", "valkey")},
+    **{f"stop {name}": partial(stop_service, name=name) for name in ("control", "web", "postgres", "valkey")},
+    "lose the messages": lose_messages,
+    "double the messages": double_messages,
+    "cut the power": cut_power,
+    "restart the box": restart,
+    "pause and save": partial(pause, checkpoint="save"),
+    "pause at the latest": partial(pause, checkpoint="latest"),
+    "cancel another run": cancel,
+    "let the clock jump": jump,
+    "flip a bit": partial(damage, how=flip),
+    "cut a file short": partial(damage, how=shorten),
+}

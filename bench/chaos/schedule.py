@@ -1,0 +1,102 @@
+"""What happens in a campaign, from its seed alone: rounds of runs and the faults that meet them. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+STEPS, SAVE_EVERY = 40, 5
+LIVES = ("sft", "dropout", "dpo", "branch")
+FEWEST_FAULTS, MOST_FAULTS = 3, 6
+MOST_DEATHS = 3
+"""Of a run's jobs in a round: fewer than the attempts in a row that a run may lose without a new save."""
+DEADLY = ("the job", "the shepherd", "the power", "a bit", "file short")
+
+WEIGHTS = {
+    "kill the job": 10,
+    "kill the shepherd": 3,
+    "kill the job and its shepherd": 2,
+    "stop the job": 4,
+    "kill a device worker": 8,
+    "stop a device worker": 4,
+    "kill every device worker": 3,
+    "kill control": 4,
+    "stop control": 2,
+    "kill web": 3,
+    "stop web": 2,
+    "kill postgres": 4,
+    "stop postgres": 3,
+    "kill valkey": 4,
+    "stop valkey": 2,
+    "lose the messages": 4,
+    "double the messages": 4,
+    "kill the supervisor": 2,
+    "stop the supervisor": 2,
+    "cut the power": 3,
+    "restart the box": 1,
+    "pause and save": 5,
+    "pause at the latest": 4,
+    "cancel another run": 3,
+    "let the clock jump": 3,
+    "flip a bit": 5,
+    "cut a file short": 4,
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault: what, of which of the round's runs, once that run is at an update, and how long after that.
+
+    `pick` in [0, 1) chooses among what there is then: a worker, a file, a bit. `lasts` is how long what is stopped
+    stays stopped.
+    """
+
+    kind: str
+    life: int
+    step: int
+    after: float
+    lasts: float
+    pick: float
+
+    def __str__(self) -> str:
+        return f"{self.kind} (run {self.life + 1}, update {self.step}, {self.after:.2f} s later)"
+
+
+@dataclass(frozen=True)
+class Round:
+    """Two runs at once and what happens to them, in order."""
+
+    number: int
+    lives: tuple[str, str]
+    faults: tuple[Fault, ...]
+
+
+def rounds(seed: int) -> Iterator[Round]:
+    """The rounds of a seed, without end; the same for ever."""
+    number = 0
+    while True:
+        number += 1
+        rng = random.Random(f"{seed}/{number}")
+        lives = (rng.choice(LIVES), rng.choice(LIVES))
+        faults = sorted((_fault(rng) for _ in range(rng.randint(FEWEST_FAULTS, MOST_FAULTS))), key=lambda one: one.step)
+        yield Round(number, lives, tuple(_survivable(faults)))
+
+
+def _survivable(faults: list[Fault]) -> Iterator[Fault]:
+    """Without the deaths that would be a run's last, because it gives up then."""
+    deaths = [0, 0]
+    for fault in faults:
+        if fault.kind.startswith(("kill", "cut", "flip")) and any(word in fault.kind for word in DEADLY):
+            for life in (0, 1) if "power" in fault.kind else (fault.life,):
+                deaths[life] += 1
+            if max(deaths) > MOST_DEATHS:
+                continue
+        yield fault
+
+
+def _fault(rng: random.Random) -> Fault:
+    kind, = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
+    # The first and the last updates stand for all that lies before and behind them: starting, recording, cleaning up.
+    step = rng.choice([0, STEPS, *range(1, STEPS), *range(1, STEPS)]) if rng.random() < 0.9 else rng.choice([0, STEPS])
+    return Fault(kind, rng.randrange(2), step, rng.uniform(0, 0.6), rng.uniform(0.2, 2.0), rng.random())
