@@ -1,5 +1,6 @@
 """What registration notices about good rows and says without refusing: blank lines, repeated rows, odd turns."""
 
+import sys
 from array import array
 from base64 import b64decode, b64encode
 from collections import Counter
@@ -76,6 +77,10 @@ class Findings:
         if self.num_to_compare > 0:
             self.repeats.add(asked, answered, line)
 
+    def compare_all(self, asked: Iterable[bytes], answered: Iterable[bytes], lines: Sequence[int]) -> None:
+        """The same for several rows, no more than there are to compare."""
+        self.repeats.add_all(asked, answered, lines)
+
     def merge(self, later: "Findings") -> None:
         """Add what was noticed in the next stretch."""
         self.counts.update(later.counts)
@@ -124,16 +129,17 @@ def _of_all_rows(statistics: Statistics) -> Counter[str]:
     return found
 
 
-def plain_prompt(roles: Sequence[str], texts: Sequence[str]) -> bytes:
-    """The fingerprint's text of a prompt whose messages are of text alone; the last role and text are the answer's."""
-    return "\0".join([*roles, *texts[:-1]]).encode()
+def plain_prompt(roles: Sequence[str], texts: Sequence[str] = ()) -> str:
+    """The fingerprint's text of a prompt whose messages are of text alone: the roles, the answer's too, then `texts`.
+    """
+    return "\0".join([*roles, *texts])
 
 
 def _prompt(row: Row) -> bytes:
     *prompt, _ = messages = row["messages"]
     if row.get("tools") or not all(map(_is_plain, prompt)):
         return orjson.dumps([prompt, row.get("tools")], option=orjson.OPT_SORT_KEYS)
-    return plain_prompt([message["role"] for message in messages], [*(message["content"] for message in prompt), ""])
+    return plain_prompt([message["role"] for message in messages], [message["content"] for message in prompt]).encode()
 
 
 def _answer(row: Row) -> bytes:
@@ -157,9 +163,16 @@ class Repeats:
 
     def add(self, asked: bytes, answered: bytes, line: int) -> None:
         """Keep one row's fingerprints."""
-        self.asked.append(int.from_bytes(blake2b(asked, digest_size=8).digest()))
-        self.answered.append(crc32(answered))
-        self.lines.append(line)
+        self.add_all([asked], [answered], [line])
+
+    def add_all(self, asked: Iterable[bytes], answered: Iterable[bytes], lines: Sequence[int]) -> None:
+        """Keep the fingerprints of several rows."""
+        digests = array("Q", b"".join([blake2b(text, digest_size=8).digest() for text in asked]))
+        if sys.byteorder == "little":
+            digests.byteswap()  # the same numbers on every machine
+        self.asked.extend(digests)
+        self.answered.extend(map(crc32, answered))
+        self.lines.extend(lines)
 
     def merge(self, later: "Repeats") -> None:
         """Add the next rows, as far as they are among the first MAX_COMPARED_ROWS."""

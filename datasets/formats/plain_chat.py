@@ -62,10 +62,11 @@ _messages, _content = attrgetter("messages"), attrgetter("content")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the roles of a row say by themselves."""
+    """What the roles of a row say by themselves; `asked` is how its prompt's fingerprint begins."""
 
     is_good: bool
     roles: tuple[str, ...]
+    asked: str
     num_colons: int
     odd: tuple[str, ...]
 
@@ -132,9 +133,11 @@ class PlainChat:
         if any(known[types].odd for types in set(shapes)):
             for types, line in zip(shapes, lines, strict=True):
                 self.findings.note(known[types].odd, line)
-        for row, types, line in zip(messages[:self.findings.num_to_compare], shapes, lines, strict=False):
-            asked = plain_prompt(known[types].roles, [message.content for message in row])
-            self.findings.compare(asked, row[-1].content.encode(), line)
+        compared = messages[:self.findings.num_to_compare]
+        asked = ("\0".join([known[types].asked, *map(_content, row[:-1])])
+                 for row, types in zip(compared, shapes, strict=False))
+        self.findings.compare_all(map(str.encode, asked), (row[-1].content.encode() for row in compared),
+                                  lines[:len(compared)])
 
 
 def _lengths(messages: list[tuple[Message, ...]]) -> Iterator[int]:
@@ -182,4 +185,4 @@ def shape_of(types: Types) -> Shape:
     """What these roles say, for messages of text alone."""
     roles = tuple(ROLES[kind] for kind in types)
     is_good = roles[-1:] == ("assistant",) and "system" not in roles[1:]
-    return Shape(is_good, roles, 1 + 2 * len(roles), tuple(odd_turns(roles)) if is_good else ())
+    return Shape(is_good, roles, plain_prompt(roles), 1 + 2 * len(roles), tuple(odd_turns(roles)) if is_good else ())
