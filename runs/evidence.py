@@ -15,6 +15,7 @@ from optimize_site.kernel.catalog import BaseModelEntry
 from optimize_site.kernel.ids import SHOWN
 from registry.base_model_queries import BaseModelState, base_model_state
 from runs import memory
+from runs.descriptor import REINFORCEMENT
 from runs.estimates import (
     Figure,
     Price,
@@ -30,7 +31,6 @@ from runs.estimates import (
     settings_behind,
     unknown,
 )
-from runs.descriptor import REINFORCEMENT
 from runs.facts import DatasetFacts, Facts
 from runs.models import Metric, Run
 from runs.queries import measured_memory, rate_per_device_hour

@@ -4,19 +4,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 OPEN, CLOSE = "[[", "]]"
+SHOWN = frozenset({"trained", "prompt"})
+"""States of a row of which there are tokens to show."""
 
 
 def preview_lines(found: Mapping[str, Any], *, with_tokens: bool) -> Iterator[str]:
     """The preview, a line at a time; with tokens each of them stands on a line of its own."""
-    yield (f"The first {len(found['rows'])} of {found['exampleCount']:,} rows of {found['dataset']} under "
-           f"{found['baseModel']}, chat template {found['chatTemplateSha256'][:12]}. Trained text stands between "
-           f"{OPEN} and {CLOSE}.")
+    yield (f"The first {num_rows(found)} of {found['exampleCount']:,} rows of {found['dataset']} under "
+           f"{found['baseModel']}, chat template {found['chatTemplateSha256'][:12]}. {how_shown(found)}")
     if found["problem"]:
         yield f"Refused: {found['problem']['reason']} {found['problem']['hint']}"
     for row in found["rows"]:
         yield ""
         yield heading(row)
-        if row["state"] == "trained":
+        if row["state"] in SHOWN:
             yield from _token_lines(row) if with_tokens else [marked(row)]
     if found["sequences"]:
         yield ""
@@ -26,8 +27,23 @@ def preview_lines(found: Mapping[str, Any], *, with_tokens: bool) -> Iterator[st
         yield "Fewer rows than asked for: they hold many tokens."
 
 
+def num_rows(found: Mapping[str, Any]) -> int:
+    """How many rows are shown; a pair stands twice, once with each answer."""
+    return len({row["row"] for row in found["rows"]})
+
+
+def how_shown(found: Mapping[str, Any]) -> str:
+    """What is to be seen of a row."""
+    if found.get("maxCompletionLength") is not None:
+        return (f"Each is the prompt that is rolled out; a completion has at most {found['maxCompletionLength']:,} "
+                "tokens.")
+    return f"Trained text stands between {OPEN} and {CLOSE}."
+
+
 def heading(row: Mapping[str, Any]) -> str:
     """What became of a row."""
+    if row["state"] == "prompt":
+        return f"Row {row['row']} ({row['place']}): a prompt of {row['tokens']:,} tokens"
     if row["state"] != "trained":
         word = "left out" if row["state"] == "left_out" else "refused"
         return f"Row {row['row']} ({row['place']}): {word}. {row['reason']} {row['hint']}".rstrip()
@@ -37,7 +53,8 @@ def heading(row: Mapping[str, Any]) -> str:
         said.append(f"without {turns}")
     if row["isCut"]:
         said.append("cut at the end")
-    return f"Row {row['row']} ({row['place']}): {', '.join(said)}"
+    answer = f", {row['answer']}" if row.get("answer") else ""
+    return f"Row {row['row']} ({row['place']}{answer}): {', '.join(said)}"
 
 
 def marked(row: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The first rows of a run as tokens, those it trains marked: what will be trained, before it is."""
+"""The first rows of a run as tokens: those it trains marked, the two answers of a pair, or the prompts it rolls out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,9 +44,6 @@ def _check_rows(rows: int) -> None:
 
 
 def _preview(config: Mapping[str, Any], references: Mapping[str, Any], rows: int) -> dict[str, Any]:
-    if config["method"] != "sft":
-        raise Refused(f"A preview shows rows of supervised runs; the method is {config['method']}.",
-                      code="preview_not_available", hint="See the rows with `./optimize datasets rows`.")
     dataset = references["dataset"]
     part = dataset_part(examples_of(dataset), name=dataset["reference"])
     base = _base_model(references["baseModel"])

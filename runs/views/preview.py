@@ -13,7 +13,7 @@ from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.htmx import HtmxRequest
 from runs import queries
 from runs.operations.preview import preview_descriptor, preview_run
-from runs.preview_text import heading
+from runs.preview_text import SHOWN, heading, num_rows
 from runs.views.new import posted_document
 
 # A token that is white space, or a part of a character, is shown by a sign, so that each token can be seen.
@@ -38,14 +38,14 @@ def _answer(request: HtmxRequest, make: Callable[[], dict[str, Any]]) -> HttpRes
         found = make()
     except OperationError as error:
         return render(request, "runs/_preview.html", {"error": error})
-    rows = [{"heading": heading(row), "is_trained": row["state"] == "trained", "runs": _stretches(row)}
+    rows = [{"heading": heading(row), "is_trained": row["state"] in SHOWN, "runs": _stretches(row)}
             for row in found["rows"]]
-    return render(request, "runs/_preview.html", {"found": found, "rows": rows})
+    return render(request, "runs/_preview.html", {"found": found, "rows": rows, "num_rows": num_rows(found)})
 
 
 def _stretches(row: dict[str, Any]) -> list[tuple[bool, list[dict[str, Any]]]]:
     """The row's tokens in stretches that are trained or not."""
-    if row["state"] != "trained":
+    if row["state"] not in SHOWN:
         return []
     tokens = [{"place": place, "id": number, "text": _shown(piece), "is_special": special, "is_trained": bool(trained)}
               for place, (number, piece, trained, special) in enumerate(

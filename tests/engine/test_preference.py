@@ -3,6 +3,7 @@
 import pytest
 import tiny
 from optimize_child.failures import JobFailure
+from optimize_child.lines import read_lines
 from optimize_child.preference import read_pairs
 from optimize_child.template_check import TemplateCheck
 from test_masks import call, say, stock, template
@@ -12,7 +13,7 @@ PAIR = {"prompt": say("where is it"), "chosen": ANSWER, "rejected": {"role": "as
 
 
 def pairs(chat, rows, write_rows):
-    return list(read_pairs([write_rows(rows)], TemplateCheck(chat)))
+    return list(read_pairs(read_lines([write_rows(rows)]), TemplateCheck(chat)))
 
 
 @pytest.mark.requirement("R340")

@@ -112,3 +112,31 @@ def test_a_character_of_several_tokens_stands_at_the_first_of_them(tokenizer):
     assert "".join(pieces) == "é the 🙂 parcel"
     assert "🙂" in "".join(piece for piece in pieces if piece)
     assert len(pieces) == len(ids)
+
+
+def test_a_pair_is_shown_with_each_answer_behind_its_prompt(tmp_path, base_model, write_rows):
+    pair = {"prompt": say("where"), "chosen": {"role": "assistant", "content": "there"},
+            "rejected": {"role": "assistant", "content": "nowhere at all"}}
+    config = {"config.method": "dpo", "config.preference": {"beta": 0.1, "lossType": "sigmoid", "fusedLoss": True}}
+    plan = {**tiny.sft_plan(base_model, [write_rows([pair, {"prompt": []}])], **config), "entry": "preview", "rows": 5}
+    (finished,) = tiny.events_of(jobs.run(tmp_path / "attempt", plan), "finished")
+    chosen, rejected, bad = finished["preview"]["rows"]
+    assert [(row["row"], row["answer"]) for row in (chosen, rejected)] == [(1, "chosen"), (1, "rejected")]
+    marked = ["".join(piece for piece, bit in zip(row["pieces"], row["mask"], strict=True) if bit)
+              for row in (chosen, rejected)]
+    assert [text.partition("<|im_end|>")[0] for text in marked] == ["there", "nowhere at all"]
+    assert (bad["row"], bad["state"]) == (2, "refused")
+
+
+def test_a_reinforcement_runs_rows_are_shown_as_the_prompts_it_rolls_out(tmp_path, base_model, write_rows, tokenizer):
+    tools = [{"type": "function", "function": {"name": "track", "parameters": {}}}]
+    rows = [SHORT, LONG, {**SHORT, "tools": tools}]
+    config = {"method": "grpo", "maxSeqLength": 60, "rlHyperparams": {"maxCompletionLength": 30}}
+    plan = {**tiny.sft_plan(base_model, [write_rows(rows)]), "entry": "preview", "rows": 5, "config": config}
+    (finished,) = tiny.events_of(jobs.run(tmp_path / "attempt", plan), "finished")
+    good, long, tool = finished["preview"]["rows"]
+    assert (good["state"], finished["preview"]["maxCompletionLength"]) == ("prompt", 30)
+    text = "".join(good["pieces"])
+    assert text == ChatTemplate(tokenizer).render(SHORT["messages"][:-1], None, to_answer=True)
+    assert (long["state"], "maxCompletionLength 30" in long["reason"]) == ("refused", True)
+    assert "offers tools" in tool["reason"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from optimize_child.layouts import Padded, Unpadded
+from optimize_child.lines import read_lines
 from optimize_child.preference import Pair, read_pairs
 from optimize_child.row_fit import LongRows, no_row_left
 from optimize_child.template import ChatTemplate
@@ -29,8 +30,21 @@ def read_pair_rows(
     folder: Path | None = None,
 ) -> TokenRows:
     """Every pair as two rows whose answers are trained. Raises JobFailure naming the pairs that cannot be used."""
+    pairs = read_pairs(read_lines(files), TemplateCheck(template))
+    return rows_of_pairs(pairs, long_rows, tick, dataset=dataset, folder=folder)
+
+
+def rows_of_pairs(
+    pairs: Iterable[Pair],
+    long_rows: LongRows,
+    tick: Callable[[int], None] = lambda _: None,
+    *,
+    dataset: str,
+    folder: Path | None = None,
+) -> TokenRows:
+    """Some pairs as two rows each, as `read_pair_rows` gives a dataset's."""
     store, count = RowStore(folder), 0
-    for count, pair in enumerate(read_pairs(files, TemplateCheck(template)), start=1):
+    for count, pair in enumerate(pairs, start=1):
         if pair.length > long_rows.limit:
             long_rows.add(pair.length, pair.place)
         else:

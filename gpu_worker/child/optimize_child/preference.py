@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from optimize_child.lines import Line, read_lines
+from optimize_child.lines import Line
 from optimize_child.masks import MaskRefused
 from optimize_child.refusals import RefusedRows, refuse_rows
 from optimize_child.rows import LineRefused, check_pair, has_images, messages_of, read_row, tools_of
@@ -28,13 +27,13 @@ class Pair(NamedTuple):
         return len(self.prompt) + max(len(self.chosen), len(self.rejected))
 
 
-def read_pairs(files: Iterable[Path], check: TemplateCheck) -> Iterator[Pair]:
-    """The pairs of a dataset in order, one at a time.
+def read_pairs(lines: Iterable[Line], check: TemplateCheck) -> Iterator[Pair]:
+    """The pairs of some lines in order, one at a time.
 
     Raises JobFailure at its end for every row that is no pair, or that the template cannot render after its prompt.
     """
     bad = RefusedRows()
-    for line in read_lines(files):
+    for line in lines:
         try:
             yield _pair(line, check)
         except (LineRefused, MaskRefused, TemplateRefused) as error:

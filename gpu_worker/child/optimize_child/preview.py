@@ -1,6 +1,7 @@
 """What a run would train on, before it is: the first rows of its training dataset as tokens, the trained ones marked.
 
-Each row goes the way it goes in the run: the same template, the same truncation, the same mask, the same refusals.
+Each row goes the way it goes in the run: the same template, the same truncation, the same mask, the same refusals. A
+preference pair is its prompt with each of its answers; a row of a reinforcement run is the prompt that is rolled out.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from optimize_child.failures import JobFailure
 from optimize_child.job import Job
 from optimize_child.lines import read_lines
 from optimize_child.order import pack
+from optimize_child.pair_rows import rows_of_pairs
+from optimize_child.preference import read_pairs
+from optimize_child.rl_prompts import Room, prompts_of_lines
 from optimize_child.row_fit import LongRows
 from optimize_child.run_rows import reading_of, watch_of
 from optimize_child.system_alone import SystemAlone
 from optimize_child.template import ChatTemplate
+from optimize_child.template_check import TemplateCheck
 from optimize_child.token_rows import IGNORED, TokenRows
 from optimize_child.token_text import pieces_of
 from optimize_child.tokenizer import load_template, load_tokenizer
@@ -30,11 +35,15 @@ MOST_TOKENS = 65_536
 
 
 class Read(NamedTuple):
-    """One row of the dataset: its place, and its tokens or why it is not trained on."""
+    """One row of the dataset: its place, and its tokens or why it is not trained on. A pair has two rows of tokens."""
 
     place: str
     tokens: TokenRows | None
     failure: JobFailure | None
+
+    @property
+    def size(self) -> int:
+        return int(self.tokens.lengths().sum()) if self.tokens else 0
 
 
 def run(job: Job) -> None:
@@ -48,17 +57,21 @@ def run(job: Job) -> None:
 def preview(plan: dict[str, Any], template: ChatTemplate) -> dict[str, Any]:
     """The first `rows` rows of a plan's training dataset as its run would train them. Raises JobFailure for what
     refuses the dataset as a whole."""
-    watch, config = watch_of(plan), plan["config"]
+    config = plan["config"]
+    is_prompts = "rlHyperparams" in config
+    watch = None if is_prompts else watch_of(plan)
+    data = config.get("data") or {"truncation": "error", "packing": False}
     read = list(_as_many_as_fit(islice(_read_rows(plan, template, watch), plan["rows"])))
     return {
         "chatTemplateSha256": template.sha256,
         "maxSeqLength": config["maxSeqLength"],
-        "truncation": config["data"]["truncation"],
-        "packing": config["data"]["packing"],
-        "rows": [_document(number, row, template) for number, row in enumerate(read, start=1)],
-        "isShortened": sum(len(row.tokens.ids) for row in read if row.tokens) > MOST_TOKENS,
+        "maxCompletionLength": config["rlHyperparams"]["maxCompletionLength"] if is_prompts else None,
+        "truncation": data["truncation"],
+        "packing": data["packing"],
+        "rows": [part for number, row in enumerate(read, start=1) for part in _documents(number, row, plan, template)],
+        "isShortened": sum(row.size for row in read) > MOST_TOKENS,
         "problem": _problem(watch),
-        "sequences": _sequences(read, config) if config["data"]["packing"] else None,
+        "sequences": _sequences(read, config) if data["packing"] else None,
     }
 
 
@@ -67,7 +80,7 @@ def _as_many_as_fit(rows: Iterator[Read]) -> Iterator[Read]:
     tokens = 0
     for row in rows:
         yield row
-        tokens += len(row.tokens.ids) if row.tokens else 0
+        tokens += row.size
         if tokens > MOST_TOKENS:
             return
 
@@ -89,12 +102,36 @@ def _read_rows(plan: dict[str, Any], template: ChatTemplate, watch: SystemAlone 
         prepared_rows.check_prepared(dataset, plan["base_model"], template.sha256)
         yield from _prepared(files, plan, template)
         return
+    if "rlHyperparams" in plan["config"]:
+        yield from _prompts(files, plan, template)
+        return
+    if plan["config"]["method"] == "dpo":
+        yield from _pairs(files, plan, template)
+        return
     reading = reading_of(plan, "training", watch)
     if dataset.get("images"):
         yield from _with_images(files, plan, reading, template)
         return
     for line in read_lines(files):
         yield _try(line.place, lambda line=line: tokens_of_lines(iter([line]), template, reading))
+
+
+def _prompts(files: list[Path], plan: dict[str, Any], template: ChatTemplate) -> Iterator[Read]:
+    length, completion = plan["config"]["maxSeqLength"], plan["config"]["rlHyperparams"]["maxCompletionLength"]
+    for line in read_lines(files):
+        yield _try(line.place, lambda line=line: prompts_of_lines([line], template, Room(length, completion)).rows)
+
+
+def _pairs(files: list[Path], plan: dict[str, Any], template: ChatTemplate) -> Iterator[Read]:
+    limit, truncation = plan["config"]["maxSeqLength"], plan["config"]["data"]["truncation"]
+    check = TemplateCheck(template)
+    for line in read_lines(files):
+        yield _try(
+            line.place,
+            lambda line=line: rows_of_pairs(
+                read_pairs([line], check), LongRows(limit, truncation), dataset="training"
+            ),
+        )
 
 
 def _with_images(files: list[Path], plan: dict[str, Any], reading: Reading, template: ChatTemplate) -> Iterator[Read]:
@@ -124,17 +161,29 @@ def _try(place: str, read: Callable[[], TokenRows]) -> Read:
         return Read(place, None, failure)
 
 
-def _document(number: int, row: Read, template: ChatTemplate) -> dict[str, Any]:
+def _documents(number: int, row: Read, plan: dict[str, Any], template: ChatTemplate) -> Iterator[dict[str, Any]]:
+    """A row as it is shown: one document, or one for each answer of a pair."""
     if row.tokens is None:
-        return {"row": number, "place": row.place} | _left_out(row.failure)
-    ids, labels = row.tokens.row(0)
+        yield {"row": number, "place": row.place} | _left_out(row.failure)
+    elif plan["config"]["method"] == "dpo":
+        for index, answer in enumerate(("chosen", "rejected")):
+            yield _document(number, row, index, template) | {"answer": answer}
+    elif "rlHyperparams" in plan["config"]:
+        yield _document(number, row, 0, template) | {"state": "prompt"}
+    else:
+        yield _document(number, row, 0, template)
+
+
+def _document(number: int, row: Read, index: int, template: ChatTemplate) -> dict[str, Any]:
+    assert row.tokens is not None  # noqa: S101 - the caller looked
+    ids, labels = row.tokens.row(index)
     special = set(template.tokenizer.all_special_ids)
     return {
         "row": number,
         "place": row.place,
         "state": "trained",
         "tokens": len(ids),
-        "trainedTokens": row.tokens.trained_tokens(),
+        "trainedTokens": int((labels != IGNORED).sum()),
         "isCut": bool(row.tokens.trimmed and not row.tokens.turns_removed),
         "turnsRemoved": row.tokens.turns_removed,
         "ids": ids.tolist(),
