@@ -49,6 +49,12 @@ class Evaluation(WorkRow):
         """The model's reference; the base model's repository until it was prepared."""
         return self.model.reference if self.model is not None else self.base_model
 
+    @property
+    def num_done(self) -> int:
+        """The rows that the present phase is through with: judged while they are being scored, else answered."""
+        is_answered = self.phase in ("AWAITING_GRADER", "SCORING")
+        return self.num_scored + self.num_unscored if is_answered else self.num_answered
+
 
 class PredictionQuerySet(models.QuerySet["Prediction"]):
     """Answers by what their grader said of them."""

@@ -3,14 +3,18 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import Count, F, QuerySet
 
 from evaluations import phases
 from evaluations.judging import told_by
-from evaluations.models import Evaluation, Prediction
+from evaluations.models import Evaluation, Prediction, PredictionQuerySet
+from evaluations.rules import is_rule
 from optimize_site.kernel.errors import InvalidInput
 from optimize_site.kernel.ids import find_by_prefix
 from registry.models import Version, Workload
+
+NOT_ANSWERED = ("prompt_too_long",)
+"""Causes that are the row's own, told by the job that answers."""
 
 
 def list_evaluations(*, model: Version | None = None, phase: str = "", workload: Workload | None = None,
@@ -54,6 +58,19 @@ def speaking_for(version: Version, workload: Workload) -> Evaluation | None:
     if dataset is None or told is None:
         return None
     return newest_evaluation(version, dataset.content_hash, workload.grader, told)
+
+
+def count_causes(evaluation: Evaluation) -> dict[str, int]:
+    """How many answers have no score, by the cause why, so far."""
+    counted = evaluation.predictions.unscored().values("unscored_cause").annotate(rows=Count("id"))
+    return {row["unscored_cause"]: row["rows"] for row in counted.order_by("unscored_cause")}
+
+
+def list_failures(evaluation: Evaluation) -> PredictionQuerySet:
+    """The answers that a grader gave no score and may be asked for again. Rules say the same again, and a row that was
+    not answered has nothing to be judged by."""
+    found = evaluation.predictions.unscored().exclude(unscored_cause__in=NOT_ANSWERED)
+    return found.none() if is_rule(evaluation.grader) else found
 
 
 def newest_evaluation(version: Version, content_hash: str, grader: str, told: str = "") -> Evaluation | None:

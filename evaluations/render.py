@@ -4,6 +4,7 @@ from typing import Any
 
 from endpoints.render import work_document
 from evaluations.models import Evaluation, Prediction
+from evaluations.queries import count_causes
 
 
 def evaluation_row(row: Evaluation) -> dict[str, Any]:
@@ -20,6 +21,7 @@ def evaluation_row(row: Evaluation) -> dict[str, Any]:
 def evaluation_document(row: Evaluation) -> dict[str, Any]:
     """Configuration, status and summary."""
     return evaluation_row(row) | {
+        "unscoredCauses": count_causes(row) if row.num_unscored else {},
         "baseModelRevision": row.base_revision or None, "chatTemplateSha256": row.chat_template_sha256 or None,
         "instructionsSource": row.instructions_source or None, "judgeModelId": row.judge_id,
         "contentHash": row.content_hash, "datasetId": row.dataset_id,

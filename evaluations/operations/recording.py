@@ -9,6 +9,7 @@ from evaluations import phases
 from evaluations.graders import Verdict, judge_of
 from evaluations.judging import hold_judge
 from evaluations.models import Evaluation, Prediction
+from evaluations.queries import list_failures
 from evaluations.report import Graded, build_report
 from evaluations.rules import compares_texts
 from evaluations.scorers import read_scored, scores_as_answered
@@ -18,8 +19,6 @@ from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.phases import move
 
 COUNTS = ("num_answered", "num_scored", "num_unscored", "mean_score")
-NOT_ANSWERED = ("prompt_too_long",)
-"""Causes that are the row's own, told by the job that answers."""
 
 
 def record_answer(row: Evaluation, event: dict[str, Any]) -> None:
@@ -109,12 +108,8 @@ def fail(row: Evaluation, code: str, reason: str, hint: str) -> None:
 
 
 def forget_failures(row: Evaluation) -> int:
-    """Let a grader that is no rule be asked again for the answers it gave no score; gives how many there are. Rules
-    say the same again, and a row that was not answered has nothing to be judged by."""
-    if scores_as_answered(row.grader):
-        return 0
-    failed = row.predictions.unscored().exclude(unscored_cause__in=NOT_ANSWERED)
-    return failed.update(unscored_cause="", explanation="")
+    """Let the grader be asked again for the answers it gave no score; gives how many there are."""
+    return list_failures(row).update(unscored_cause="", explanation="")
 
 
 def finish(row: Evaluation, *, actor: Actor, **columns: Any) -> None:

@@ -18,11 +18,12 @@ LATELY = 5
 
 
 def _item(row: Evaluation) -> Item:
-    share = row.num_answered / row.num_rows if row.num_rows else None
+    share = row.num_done / row.num_rows if row.num_rows else None
+    judged = " judged" if row.phase == phases.SCORING else ""
     detail = f"{row.workload.name} · {row.dataset.reference} · {row.grader}"
     return Item("Evaluation", row.model_name, reverse("evaluations:detail", args=[row.pk]), row.phase,
                 detail=detail, share=share if row.phase in phases.EVALUATION.active else None,
-                note=f"{row.num_answered:,} of {row.num_rows:,} rows", at=row.created_at)
+                note=f"{row.num_done:,} of {row.num_rows:,} rows{judged}", at=row.created_at)
 
 
 @feed("now", 20)

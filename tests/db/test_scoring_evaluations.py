@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from django.test import Client
 
 from evaluations import phases
 from evaluations.errors import HostNotAllowed, NothingToRetry
+from evaluations.management.commands.evaluations import Command
 from evaluations.models import Evaluation
 from evaluations.operations.evaluations import (
     Request,
@@ -17,7 +19,7 @@ from evaluations.operations.evaluations import (
 from evaluations.render import evaluation_document, report_document
 from gpu_worker.engines.plans import complete
 from gpu_worker.kinds import KINDS
-from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
 from optimize_site.kernel.models import Device
 from optimize_site.kernel.work import attempt_folder
 from tests.factories import (
@@ -182,3 +184,25 @@ def test_a_service_has_one_text_and_only_a_host_that_the_operator_lists(box):
         start_evaluation(Request(model="triage/tiny", grader="http:http://127.0.0.1/"), actor=LOCAL)
     assert "127.0.0.1" in refused.value.detail and "grader.example" in refused.value.detail
     assert "http-hosts" in refused.value.hint
+
+
+def test_every_surface_counts_what_has_no_score_by_its_cause_and_tells_how_far_it_is(answered, capsys):
+    attempt = claim_scoring()
+    tell_job(attempt, STARTED, scored(0, 0.5), scored(1, None, "timeout", "Too <b>slow</b>."))
+    viewer = Client(headers={"Authorization": f"Bearer {LOCAL_SECRET}"})
+    address = f"/v1/training/evaluations/{answered.pk}"
+    found = viewer.get(address).json()
+    assert (found["phase"], found["scored"], found["unscored"]) == ("SCORING", 1, 2)
+    assert found["unscoredCauses"] == {"prompt_too_long": 1, "timeout": 1}
+    causes = [row["unscoredCause"] for row in viewer.get(f"{address}/predictions").json()["predictions"]]
+    assert causes == [None, "timeout", None, "prompt_too_long"]
+    assert Command().run(["get", answered.pk]) == 0
+    assert "2 (prompt_too_long 1, timeout 1)" in capsys.readouterr().out
+    assert Command().run(["predictions", answered.pk]) == 0
+    assert "not judged yet" in capsys.readouterr().out
+    tell_job(attempt, scored(2, 1.0))
+    end_job(attempt)
+    assert Command().run(["report", answered.pk]) == 0
+    said = capsys.readouterr().out
+    assert "Unscored: timeout" in said and "2 of 4" in said
+    assert retry_evaluation(reread(answered), actor=LOCAL).num_unscored == 1

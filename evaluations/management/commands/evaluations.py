@@ -20,6 +20,7 @@ INSTRUCTIONS = arg("--grader-instructions", default="", metavar="TEXT",
                    help="what a grader that is a model is told; else what it inherits")
 EXIT_STATUS = arg("--exit-status", action="store_true", help="5 where it failed, 6 where it was cancelled")
 PAGE = 100
+JUDGED_AFTERWARDS = ("AWAITING_GRADER", "SCORING")
 
 
 class Command(NounCommand):
@@ -89,7 +90,8 @@ class Command(NounCommand):
 
     @verb("retry", EVALUATION, gives=(evaluation_document,))
     def retry(self, evaluation: str) -> None:
-        """Answer the rows that are missing, or that another commit of the base model answered."""
+        """Answer the rows that are missing or that another commit of the base model answered, and ask a grader that is
+        no rule again where it gave no score."""
         self.show(self.client.post(f"{address(evaluation)}/retry"), text=self._record)
 
     @verb("annotate", EVALUATION, arg("--description", default=None, help="an empty text clears it"),
@@ -128,8 +130,7 @@ class Command(NounCommand):
 
     def _say_progress(self, document: dict[str, Any]) -> None:
         if document["phase"] not in OVER:
-            counted = f" {document['answered']} of {document['rows']} rows" if document["answered"] else ""
-            self.say(f"{document['phase']}{counted}")
+            self.say(f"{document['phase']}{_counted(document)}")
 
     def _predictions(self, evaluation: str, limit: int, wrong_first: bool) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -156,7 +157,7 @@ class Command(NounCommand):
             ("Workload", marked(found["workload"], found)), ("Dataset", found["dataset"]), ("Grader", found["grader"]),
             ("Instructions", _told(found)), ("Answered", f"{found['answered']} of {found['rows']}"),
             ("Mean score", _score(found, report)),
-            ("Exact match", _share(report.get("exactMatchRate"))), ("Unscored", found["unscored"] or None),
+            ("Exact match", _share(report.get("exactMatchRate"))), ("Unscored", _unscored(found)),
             ("Description", found["description"] or None), ("Waits", found["waitReason"]),
             ("Failed", found["failureReason"]), ("To do", found["failureHint"])], title="Evaluation")
 
@@ -172,8 +173,24 @@ class Command(NounCommand):
 
     def _answers(self, rows: list[dict[str, Any]]) -> None:
         self.table(["ROW", "SCORE", "EXPECTED", "ANSWER", "WHY"],
-                   [[row["position"], _score({"meanScore": row["score"]}) or "unscored", _line(row["expected"]),
+                   [[row["position"], _verdict(row), _line(row["expected"]),
                      _line(row["answer"]), row["explanation"]] for row in rows], right=["ROW", "SCORE"])
+
+
+def _counted(document: dict[str, Any]) -> str:
+    """How far it is: the rows answered, then, of a grader that is asked afterwards, those judged."""
+    if not document["answered"]:
+        return ""
+    done, word = document["answered"], ""
+    if document["phase"] in JUDGED_AFTERWARDS:
+        done, word = document["scored"] + document["unscored"], " judged"
+    return f" {done} of {document['rows']} rows{word}"
+
+
+def _unscored(document: dict[str, Any]) -> str | None:
+    """How many rows have no score, and why."""
+    causes = ", ".join(f"{cause} {count}" for cause, count in document["unscoredCauses"].items())
+    return f"{document['unscored']}{f' ({causes})' if causes else ''}" if document["unscored"] else None
 
 
 def address(evaluation: str) -> str:
@@ -192,6 +209,11 @@ def _score(document: dict[str, Any], report: dict[str, Any] | None = None) -> st
         return None
     interval = (report or {}).get("interval")
     return f"{document['meanScore']:.4f}" + (f" [{interval[0]:.4f}, {interval[1]:.4f}]" if interval else "")
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    missing = "unscored" if row["unscoredCause"] else "not judged yet"
+    return _score({"meanScore": row["score"]}) or missing
 
 
 def _share(share: float | None) -> str | None:
