@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evaluations.bundles.scorer import make_bundle
 from evaluations.scoring.http import SCHEME, make_http
 from evaluations.scoring.judge import make_judge
 from evaluations.scoring.rules import make_rule
@@ -24,7 +25,7 @@ def _make_grader(text: Any, limits: Limits, scratch: Path | None) -> Scorer:
     return make_rule(text, limits, scratch)
 
 
-MAKERS: Mapping[str, Maker] = {"grader": _make_grader, "judge": make_judge}
+MAKERS: Mapping[str, Maker] = {"grader": _make_grader, "bundle": make_bundle, "judge": make_judge}
 """By the key that a term holds: grader, bundle, judge."""
 
 

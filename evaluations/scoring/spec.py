@@ -2,7 +2,8 @@
 
     {"terms": [{"name": "exact", "weight": 1.0, "kind": "grader", "grader": "exact"}],
      "onFailure": "zero", "limits": {"seconds": 30, "memoryBytes": 1073741824,
-     "http": {"allowedHosts": [], "caFile": ""}}, "scratch": "/a/folder"}
+     "http": {"allowedHosts": [], "caFile": ""},
+     "bundles": {"unsandboxed": false}}, "scratch": "/a/folder"}
 
 A term holds one of `grader` (a rule, or `http:URL`), `bundle` ({archive, sha256, module, function}) and `judge`
 ({socket, instructions, source}). Weights and `onFailure` are for whoever adds the scores up; they are read here so
@@ -32,6 +33,8 @@ class Limits:
     allowed_hosts: Sequence[str] = ()
     ca_file: str = ""
     """The authorities that vouch for services, a file of certificates; empty for the machine's own."""
+    unsandboxed_bundles: bool = False
+    """Whether the operator lets bundles run where the machine gives no sandbox."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,9 @@ def _limits(found: Any) -> Limits:
     _same(isinstance(hosts, list) and all(isinstance(host, str) for host in hosts),
           "limits.http.allowedHosts must be a list of hosts.")
     _same(isinstance(file, str), "limits.http.caFile must be the path of a file.")
-    return Limits(float(seconds), int(memory), tuple(hosts), file)
+    bundles = found.get("bundles") or {}
+    _same(isinstance(bundles, Mapping), "limits.bundles is no JSON object.")
+    return Limits(float(seconds), int(memory), tuple(hosts), file, bundles.get("unsandboxed", False) is True)
 
 
 def _same(holds: bool, reason: str) -> None:

@@ -29,4 +29,5 @@ def scoring_limits() -> dict[str, Any]:
     return {"seconds": float(setting("trainer.graders.seconds")),
             "memoryBytes": int(setting("trainer.graders.memory-bytes")),
             "http": {"allowedHosts": list(setting("trainer.graders.http-hosts")),
-                     "caFile": setting("trainer.graders.http-ca-file")}}
+                     "caFile": setting("trainer.graders.http-ca-file")},
+            "bundles": {"unsandboxed": bool(setting("trainer.bundles.allow-unsandboxed"))}}

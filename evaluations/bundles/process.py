@@ -1,0 +1,234 @@
+"""A confined process as seen from outside: started behind the walls, fed, watched, stopped while it has nothing to do.
+
+Nothing that comes from it is believed: frames have an end, JSON is all that is read, and there are never more entries
+than items.
+"""
+
+import json
+import marshal
+import mmap
+import os
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluations.bundles.walls import executable, visible_paths
+
+INSIDE = Path(__file__).resolve().parent / "inside"
+LENGTH, BEGUN = struct.Struct("<I"), struct.Struct("<Q")
+MAX_FRAME = 4 << 20
+FRAMES_AHEAD = 3
+START_SECONDS = 30.0
+STOPPED_SECONDS = 10.0
+ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
+"""All that is in it. Hashes do not vary, so that a set is walked in the same order every time."""
+
+
+class NotStarted(Exception):
+    """It did not get as far as scoring: a code, a sentence, what to do, and the wall that did not hold, if one."""
+
+    def __init__(self, code: str, reason: str, hint: str = "", wall: str = ""):
+        super().__init__(reason)
+        self.code, self.reason, self.hint, self.wall = code, reason, hint, wall
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended that should have gone on; `lost` of the unanswered items were behind it already."""
+
+    cause: str
+    reason: str
+    lost: int = 0
+
+
+class Confined:
+    """One process. Raises NotStarted."""
+
+    def __init__(self, root: Path, *, walls: Sequence[str], files: Path | None = None, module: str = "",
+                 function: str = "", seconds: float = START_SECONDS, memory_bytes: int = 1 << 30,
+                 cpu_seconds: float = 3600):
+        self._seconds, self._ahead = seconds, 0
+        self.cpu_seconds = int(cpu_seconds)
+        self._mine, theirs = socket.socketpair()
+        shared = os.memfd_create("begun")
+        try:
+            os.ftruncate(shared, BEGUN.size)
+            self._begun = mmap.mmap(shared, BEGUN.size)
+            folder = str(files or root)
+            configuration = {
+                "walls": list(walls), "visible": visible_paths(folder), "root": str(root), "folder": folder,
+                "module": module, "function": function, "memoryBytes": memory_bytes, "cpuSeconds": self.cpu_seconds,
+                "parent": os.getpid(), "channel": theirs.fileno(), "begun": shared}
+            self._process = subprocess.Popen(
+                [executable(), "-I", "-S", "-B", str(INSIDE), json.dumps(configuration)], env=ENVIRONMENT, cwd="/",
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=True,
+                pass_fds=(theirs.fileno(), shared), start_new_session=True)
+        except BaseException:
+            self._mine.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(shared)
+        self._pending = bytearray()
+        self._mine.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._mine, selectors.EVENT_READ)
+        self.ready = self._await_ready()
+        self._stop()
+
+    def _await_ready(self) -> dict[str, Any]:
+        try:
+            said = self._first()
+        except BaseException:
+            self.close()
+            raise
+        if said.get("ready") is True:
+            return said
+        self.close()
+        if "wall" in said:
+            raise NotStarted("sandbox_failed", f"The {said['wall']} wall of the sandbox cannot be put up: "
+                             f"{said['reason']}.", wall=str(said["wall"]))
+        raise NotStarted(*(str(said.get(name, ""))[:3000] for name in ("code", "reason", "hint")))
+
+    def _first(self) -> dict[str, Any]:
+        limit = time.monotonic() + max(self._seconds, START_SECONDS)
+        while time.monotonic() < limit:
+            for frame in self._frames(self._receive(limit - time.monotonic())):
+                if isinstance(frame, dict):
+                    return frame
+                raise NotStarted("bundle_broke", "The bundle spoke out of turn while it was imported.")
+            if self._mine.fileno() < 0:
+                raise NotStarted("bundle_broke", f"The bundle {self._how_it_ended()} while it was imported.")
+        raise NotStarted("bundle_too_slow", f"Importing the bundle took more than {max(self._seconds, START_SECONDS):g}"
+                         " seconds.", "Let the module do its work when its function is called.")
+
+    def ask(self, items: Sequence[Any], size: int) -> tuple[list[Any], Ended | None]:
+        """The entries of the first items, `size` sent at a time, and how it ended where they are not of all."""
+        self._go_on()
+        entries: list[Any] = []
+        start, sent, queue = self._count(), 0, bytearray()
+        mark, since = start, time.monotonic()
+        while len(entries) < len(items):
+            while sent < len(items) and sent - len(entries) < size * FRAMES_AHEAD and not queue:
+                body = marshal.dumps(list(items[sent:sent + size]))
+                queue += LENGTH.pack(len(body)) + body
+                sent = min(sent + size, len(items))
+            try:
+                received = self._exchange(queue, self._seconds / 4)
+                frames = list(self._frames(received))
+            except _Lie as lie:
+                return entries, self._end("invalid_result", str(lie), start, sent, len(entries))
+            now = self._count()
+            if frames or now != mark:
+                mark, since = now, time.monotonic()
+            for frame in frames:
+                if not isinstance(frame, list) or len(entries) + len(frame) > sent:
+                    return entries, self._end("invalid_result", "The bundle answered what was not asked.", start, sent,
+                                              len(entries))
+                entries += frame
+            if self._mine.fileno() < 0 and len(entries) < len(items):
+                return entries, self._end("crash", f"The bundle {self._how_it_ended()}.", start, sent, len(entries))
+            if time.monotonic() - since > self._seconds:
+                return entries, self._end("timeout", f"The function took more than {self._seconds:g} seconds.", start,
+                                          sent, len(entries))
+        self._stop()
+        return entries, None
+
+    def _end(self, cause: str, reason: str, start: int, sent: int, answered: int) -> Ended:
+        begun = min(max(self._count() - start, answered + 1), max(sent, answered + 1))
+        self.close()
+        return Ended(cause, reason, begun - answered - 1)
+
+    def _count(self) -> int:
+        return int(BEGUN.unpack_from(self._begun)[0])
+
+    def _exchange(self, queue: bytearray, patience: float) -> bytes:
+        """Send what can be sent and receive what is there, waiting for either."""
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if queue else 0)
+        self._selector.modify(self._mine, wanted)
+        events = self._selector.select(patience)
+        with suppress(BlockingIOError, ConnectionError):
+            if queue and any(mask & selectors.EVENT_WRITE for _, mask in events):
+                del queue[:self._mine.send(memoryview(queue)[:1 << 18].toreadonly())]
+        return self._receive(0)
+
+    def _receive(self, patience: float) -> bytes:
+        """What has come; closes this side once the other is gone."""
+        if patience > 0:
+            self._selector.modify(self._mine, selectors.EVENT_READ)
+            self._selector.select(patience)
+        try:
+            piece = self._mine.recv(1 << 18)
+        except BlockingIOError:
+            return b""
+        except ConnectionError:
+            piece = b""
+        if not piece:
+            self._selector.unregister(self._mine)
+            self._mine.close()
+        return piece
+
+    def _frames(self, received: bytes) -> Iterator[Any]:
+        """The whole frames among what has come. Raises _Lie."""
+        self._pending += received
+        while len(self._pending) >= LENGTH.size:
+            size = LENGTH.unpack_from(self._pending)[0]
+            if size > MAX_FRAME:
+                raise _Lie(f"The bundle answered with {size:,} bytes at once.")
+            if len(self._pending) < LENGTH.size + size:
+                return
+            body = bytes(memoryview(self._pending)[LENGTH.size:LENGTH.size + size])
+            del self._pending[:LENGTH.size + size]
+            try:
+                yield json.loads(body)
+            except (ValueError, RecursionError) as error:
+                raise _Lie("The bundle answered with something that is no JSON.") from error
+
+    def _how_it_ended(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(STOPPED_SECONDS)
+            if status < 0:
+                return f"was ended by the signal {signal.Signals(-status).name}"
+            return f"ended its process with the status {status}"
+        return "closed its channel"
+
+    def _stop(self) -> None:
+        """It stands still until it is asked: whatever threads it has take no time."""
+        self._signal(signal.SIGSTOP)
+
+    def _go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def used_seconds(self) -> float:
+        """The processor time that it has taken."""
+        try:
+            words = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def close(self) -> None:
+        """End it, whatever it is doing."""
+        if self._mine.fileno() >= 0:
+            self._selector.unregister(self._mine)
+            self._mine.close()
+        self._selector.close()
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+
+class _Lie(Exception):
+    """What came from inside is not what was agreed."""

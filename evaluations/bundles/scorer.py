@@ -1,0 +1,145 @@
+"""A bundle's function as a scorer: it lives in a confined process, and an item that ends it costs its own score alone."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from evaluations.bundles.process import Confined, Ended, NotStarted
+from evaluations.bundles.unpacked import BadArchive, unpack
+from evaluations.bundles.walls import ADVICE, Walls, find_walls
+from evaluations.graders import Verdict
+from evaluations.graders.verdict import unscored
+from evaluations.scoring.spec import Limits
+from evaluations.scoring.terms import Item, NotReady
+
+ITEMS_A_REQUEST, ITEMS_A_FRAME = 512, 128
+CAUSES = frozenset({"error", "invalid_result"})
+ONE: dict[str, Callable[[Item], Any]] = {
+    "data_source": lambda item: "", "solution_str": attrgetter("completion"), "ground_truth": attrgetter("expected"),
+    "extra_info": lambda item: {"index": item.row, "prompt": item.prompt, "tools": item.tools, "calls": item.calls}}
+GIVEN = ONE | {f"{name}s": value for name, value in ONE.items()}
+"""What each argument is, of a function that takes one answer and of one that takes many."""
+
+
+class BundleScorer:
+    """Scores with one function of one bundle. Raises NotReady where it cannot be scored with."""
+
+    def __init__(self, archive: Path, module: str, function: str, limits: Limits, scratch: Path | None, *, sha256: str):
+        self._walls = allowed_walls(limits)
+        self._module, self._function, self._limits = module, function, limits
+        # An honest function of one thread never meets this: the process is changed for a new one at half of it.
+        self._cpu_seconds = 2 * limits.seconds * ITEMS_A_REQUEST + 60
+        self._process: Confined | None = None
+        try:
+            self._folder = unpack(archive, sha256, scratch)
+        except (BadArchive, OSError) as error:
+            raise NotReady("bundle_unreadable", str(error)) from error
+        try:
+            ready = self._running().ready
+        except BaseException:
+            self.close()
+            raise
+        self.takes: list[str] = [name for name in ready.get("takes", ()) if name in GIVEN]
+        self.is_batch, self.is_async = bool(ready.get("isBatch")), bool(ready.get("isAsync"))
+
+    @property
+    def walls(self) -> Sequence[str]:
+        """What stands around it."""
+        return self._walls.held
+
+    def score(self, items: Sequence[Item]) -> Sequence[Verdict]:
+        """One verdict an item, in their order."""
+        sent, verdicts, alone = [self._sent(item) for item in items], list[Verdict](), 0
+        while len(verdicts) < len(items):
+            first = len(verdicts)
+            rest = sent[first:first + (alone or ITEMS_A_REQUEST)]
+            answered, ended = self._running().ask(rest, 1 if alone else ITEMS_A_FRAME)
+            verdicts += [verdict_of(entry) for entry in answered]
+            alone = max(0, alone - len(answered))
+            if ended is None:
+                self._renew()
+                continue
+            self._process = None
+            if self.is_batch and not alone:
+                alone = len(rest) - len(answered)  # which item of the call it was shows once each has its own
+                continue
+            # Items that were done when it ended, but whose scores were still inside, are scored again first.
+            verdicts += self.score(items[len(verdicts):len(verdicts) + ended.lost])
+            verdicts.append(_verdict_of_end(ended))
+            alone = max(0, alone - ended.lost - 1)
+        return verdicts
+
+    def _sent(self, item: Item) -> tuple[Any, ...]:
+        """What the function takes of the item, in its order; nothing else leaves."""
+        return tuple([GIVEN[name](item) for name in self.takes])
+
+    def _running(self) -> Confined:
+        if self._process is None:
+            try:
+                self._process = Confined(
+                    self._folder / "top", walls=self._walls.held, files=self._folder / "files", module=self._module,
+                    function=self._function, seconds=self._limits.seconds, memory_bytes=self._limits.memory_bytes,
+                    cpu_seconds=self._cpu_seconds)
+            except NotStarted as error:
+                raise NotReady(error.code, error.reason, error.hint) from error
+        return self._process
+
+    def _renew(self) -> None:
+        """Take a new process where this one has used half of the processor time that any may use."""
+        if self._process is not None and self._process.used_seconds() > self._process.cpu_seconds / 2:
+            self._process.close()
+            self._process = None
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+        with suppress(OSError):
+            shutil.rmtree(self._folder)
+
+
+def allowed_walls(limits: Limits) -> Walls:
+    """The walls that this machine gives. Raises NotReady where they are no sandbox, unless the operator allows that."""
+    found = find_walls()
+    if not found.is_sandbox and not limits.unsandboxed_bundles:
+        raise NotReady("no_sandbox", f"This machine gives bundles no sandbox: {why_not(found)}.", ADVICE)
+    return found
+
+
+def why_not(walls: Walls) -> str:
+    """What is missing, and why, in a clause."""
+    return "; ".join(f"{wall}: {reason}" for wall, reason in walls.missing.items())
+
+
+def verdict_of(entry: Any) -> Verdict:
+    """What an entry from inside says, believed only where it is what was agreed."""
+    if type(entry) is dict:
+        score, parts, explanation = entry.get("s"), entry.get("f"), str(entry.get("x", ""))
+        if entry.get("c") in CAUSES:
+            return unscored(str(entry["c"]), explanation)
+        if _is_score(score) and type(parts) is dict and not any(type(part) is not bool for part in parts.values()):
+            return Verdict(float(score), score == 1, parts, explanation)
+    elif _is_score(entry):
+        return Verdict(float(entry), entry == 1)
+    return unscored("invalid_result", "The bundle answered with something that is no score.")
+
+
+def _is_score(value: Any) -> TypeGuard[float]:
+    return type(value) in (float, int) and 0 <= value <= 1
+
+
+def _verdict_of_end(ended: Ended) -> Verdict:
+    return unscored(ended.cause, ended.reason)
+
+
+def make_bundle(body: Any, limits: Limits, scratch: Path | None) -> BundleScorer:
+    """The scorer of a term's `{archive, sha256, module, function}`. Raises NotReady."""
+    try:
+        archive, sha256 = Path(body["archive"]), str(body["sha256"])
+        module, function = str(body["module"]), str(body["function"])
+    except (TypeError, KeyError) as error:
+        raise NotReady("bad_spec", f"A bundle's term lacks {error}.") from error
+    return BundleScorer(archive, module, function, limits, scratch, sha256=sha256)
