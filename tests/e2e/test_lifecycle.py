@@ -1,14 +1,16 @@
 """A run's whole life on a real box: paused and resumed to the same bytes, branched, swept, and in a pipeline."""
 
 import json
+import os
 import signal
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.e2e import running
 from tests.e2e.conftest import wait_until
-from tests.e2e.running import OVER, adapter_hash, finish, losses, verify
+from tests.e2e.running import OVER, adapter_hash, attempt_of, finish, losses, run_of, verify
 from tests.e2e.tiny_box import TINY, descriptor
 
 STEPS, BRANCHED = 120, 6
@@ -70,41 +72,54 @@ def test_a_branch_goes_on_from_a_training_state_with_a_budget_of_its_own(http, u
     verify(http, child)
 
 
-@pytest.mark.requirement("R033")
-def test_a_sweep_makes_a_model_of_each_point(http, undisturbed):
-    grid = {"axes": [{"path": "hyperparams.optimizer.learningRate", "values": [0.001, 0.004]}]}
+@pytest.mark.requirement("R033", "R034", "R035")
+def test_a_sweep_and_a_gated_pipeline_survive_the_death_of_the_supervisor(box, http, undisturbed):
+    grid = {"axes": [{"path": "hyperparams.optimizer.learningRate", "values": [0.001, 0.002, 0.003, 0.004, 0.005]},
+                     {"path": "hyperparams.training.validationFrequencySteps", "values": [2, 3]}]}
     body = {"snapshot": first_save(http, undisturbed)["snapshotId"], "steps": BRANCHED, "grid": grid}
     points = http.post(f"/v1/training/runs/{undisturbed['runId']}/sweep", body)["points"]
-    made = [finish(http, point["childRunId"]) for point in points]
-    assert [run["sweepPoint"] for run in made] == [{axis["path"]: value} for axis in grid["axes"]
-                                                   for value in axis["values"]]
-    assert len({adapter_hash(http, run) for run in made}) == 2
-
-
-@pytest.mark.requirement("R034")
-def test_a_pipeline_survives_the_death_of_the_supervisor(box, http, undisturbed):
-    stages = [{"name": "train", "type": "train", "baseModel": TINY, **part_of_descriptor()},
-              {"name": "judge", "type": "evaluate", "model": "@train", "dataset": "triage/eval"}]
-    made = http.post("/v1/training/pipelines", {"kind": "pipeline", "workload": "triage", "stages": stages})
+    made = http.post("/v1/training/pipelines", {"kind": "pipeline", "workload": "triage", "stages": STAGES})
     path = f"/v1/training/pipelines/{made['pipelineId']}"
-    wait_until(lambda: training_at(http, made["pipelineId"]) >= 20, 120, "the pipeline's training")
+    wait_until(lambda: completed(http, points) >= 3 and training_at(http, path) >= 20, 240, "half of both")
     supervisor = box.process("supervisor")
     supervisor.send(signal.SIGKILL)
     assert supervisor.wait(10)
     box.up()
+    runs = [finish(http, point["childRunId"]) for point in points]
+    assert [tuple(run["sweepPoint"].values()) for run in runs] == list(product(*(axis["values"] for axis in
+                                                                               grid["axes"])))
+    # Validating draws nothing: five learning rates make five adapters.
+    assert len({adapter_hash(http, run) for run in runs}) == 5
     done = http.follow(path, "phase", OVER)
-    assert done["phase"] == "COMPLETED", json.dumps(done)
-    run = http.get(f"/v1/training/runs/{done['stages'][0]['runId']}")
+    assert [(stage["name"], stage["phase"]) for stage in done["stages"]] == [
+        ("train", "COMPLETED"), ("judge", "COMPLETED"), ("longer", "COMPLETED")], json.dumps(done)
+    run = run_of(http, done["stages"][0]["runId"])
     assert adapter_hash(http, run) == adapter_hash(http, undisturbed)
-    verify(http, run)
+    for each in (run, runs[-1]):
+        verify(http, each)
 
 
-def part_of_descriptor():
-    body = descriptor(max_steps=STEPS, save_every=20)
-    return {name: body[name] for name in ("config", "execution")}
+def test_a_stretch_of_a_run_is_trained_again_to_the_recorded_bytes(http, undisturbed):
+    assert verify(http, undisturbed, replay="true")["replay"] == 20
 
 
-def training_at(http, pipeline_id):
-    """The update that the pipeline's first run is at."""
-    run_id = http.get(f"/v1/training/pipelines/{pipeline_id}")["stages"][0].get("runId")
-    return http.get(f"/v1/training/runs/{run_id}")["observedStep"] if run_id else 0
+def train_stage(name, steps):
+    body = descriptor(max_steps=steps, save_every=20)
+    return {"name": name, "type": "train", "baseModel": TINY, "config": body["config"], "execution": body["execution"]}
+
+
+STAGES = [train_stage("train", STEPS),
+          {"name": "judge", "type": "evaluate", "model": "@train", "dataset": "triage/eval", "minMeanScore": 0.0,
+           "maxCompletionTokens": 16},
+          train_stage("longer", 20)]
+
+
+def completed(http, points):
+    """How many points of a sweep are."""
+    return sum(run_of(http, point["childRunId"])["phase"] == "COMPLETED" for point in points)
+
+
+def training_at(http, path):
+    """The update that a pipeline's first run is at."""
+    run_id = http.get(path)["stages"][0].get("runId")
+    return run_of(http, run_id)["observedStep"] if run_id else 0

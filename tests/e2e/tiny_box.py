@@ -63,7 +63,8 @@ def add_tiny_model(box: Box, material: Path) -> None:
     catalogs = box.home / "catalogs"
     catalogs.mkdir(parents=True, exist_ok=True, mode=0o700)
     (catalogs / "base_models.toml").write_text(
-        f'["{TINY}"]\nsource = {{ kind = "folder", path = "{material / "tiny"}" }}\nengines = {{ trl = ["sft", "dpo"] }}\n'
+        f'["{TINY}"]\nsource = {{ kind = "folder", path = "{material / "tiny"}" }}\n'
+        'engines = { trl = ["sft", "dpo"] }\n'
     )
     # A model this small is quickest on one thread.
     (catalogs / "devices.toml").write_text("[cpu]\nthreads = 1\n")
