@@ -10,7 +10,6 @@ from endpoints.phases import READY
 from evaluations import phases
 from evaluations.errors import InstructionsDoNotApply
 from evaluations.models import Evaluation
-from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.graders import parse_target
 from optimize_site.kernel.judges import Appointment, Held, keeper, scorer_body
@@ -93,4 +92,4 @@ def judge_term(row: Evaluation) -> dict[str, Any]:
     judge = {"modelId": row.judge_id, "instructions": row.grader_instructions,
              "instructionsSource": row.instructions_source}
     held = held_judge(row)
-    return {"judge": scorer_body(judge, [held] if held else [], seconds=float(setting("trainer.judges.seconds")))}
+    return {"judge": scorer_body(judge, [held] if held else [])}

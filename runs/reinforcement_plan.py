@@ -23,7 +23,7 @@ def scorer_part(run: Run, folder: Path) -> dict[str, Any]:
     held = keeper().held(queries.KIND, run.pk) if any("judge" in term for term in run.references["reward"]) else ()
     found = []
     for term, named in zip(reward["terms"], run.references["reward"], strict=True):
-        judge = {"judge": scorer_body(named["judge"], held, seconds=limits["seconds"])} if "judge" in named else {}
+        judge = {"judge": scorer_body(named["judge"], held)} if "judge" in named else {}
         bundle = {"bundle": _bundle(term, named["bundle"])} if "bundle" in named else {}
         found.append({"name": named["name"]} | judge | bundle)
     spec = scorer_spec(reward, found, on_failure=reward["onFailure"], limits=limits, scratch=str(scratch))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from optimize_site.kernel.conf import setting
+
 State = Literal["waiting", "starting", "ready", "failed"]
 HOLDERS: dict[str, Callable[[str], bool]] = {}
 """By kind of holder: whether the one with this ID still wants its judges."""
@@ -93,8 +95,9 @@ def keeper() -> Judges:
     return _judges
 
 
-def scorer_body(judge: Mapping[str, Any], held: Sequence[Held], *, seconds: float) -> dict[str, Any]:
-    """What stands under `judge` in a term of the scorer's spec, for a judge as `Appointment.document` keeps it."""
+def scorer_body(judge: Mapping[str, Any], held: Sequence[Held]) -> dict[str, Any]:
+    """What stands under `judge` in a term of the scorer's spec, for a judge as `Appointment.document` keeps it;
+    `seconds` is how long it may be silent."""
     socket = next((one.socket for one in held if one.model_id == judge["modelId"]), "")
     return {"socket": socket, "instructions": judge["instructions"], "source": judge["instructionsSource"],
-            "seconds": seconds}
+            "seconds": float(setting("trainer.judges.seconds"))}

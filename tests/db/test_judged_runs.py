@@ -3,14 +3,18 @@
 import pytest
 
 from endpoints.models import Judge
-from endpoints.operations.judges import JudgeKeeper, advance_judges
+from endpoints.operations.judges import advance_judges, socket_of
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.models import Device
+from optimize_site.kernel.work import attempt_folder
+from runs.errors import RunRefused
 from runs.models import Run
 from runs.operations import cancel_run, pause_run, resume_run
 from runs.operations.advance import advance_run
 from runs.operations.judging import wants_judges
+from runs.reinforcement_plan import scorer_part
 from tests.factories import (
+    TINY,
     claim_job,
     end_job,
     make_base_model,
@@ -25,17 +29,22 @@ pytestmark = pytest.mark.django_db
 STARTED, JUDGING = {"type": "started", "pid": 1, "versions": {}}, {"type": "stage", "name": "judging", "done": 0}
 
 
+REWARD = {"method": "grpo", "reward": {"terms": [
+    {"kind": "grader", "grader": "exact", "weight": 0.5},
+    {"kind": "model", "model": TINY, "instructions": "Be strict."},
+    {"kind": "grader", "grader": f"model:{TINY}", "weight": 2}]}}
+
+
 @pytest.fixture
-def run():
-    """A run whose reward has one judge, as admitted."""
+def base():
     make_device()
-    base = put_weights(make_base_model())
-    judge = JudgeKeeper().appoint(base.repository, instructions="", dataset_id="", namespace="")
-    run = make_run()
-    Run.objects.filter(pk=run.pk).update(
-        phase="AWAITING_BASE_MODEL",
-        references=run.references | {"reward": [{"name": "judge", "judge": judge.document}]})
-    return advance(run)
+    return put_weights(make_base_model())
+
+
+@pytest.fixture
+def run(base):
+    """A run whose reward has two terms that one judge scores, told differently."""
+    return advance(make_run(config=REWARD))
 
 
 def advance(run):
@@ -123,3 +132,26 @@ def test_a_run_fails_where_the_box_lost_the_room_for_its_judge(run):
     resume_run(run, actor=LOCAL)
     run.refresh_from_db()
     assert (run.phase, run.failure_code) == ("FAILED", "no_room_for_judge")
+
+
+@pytest.mark.requirement("R029", "R185")
+def test_a_run_that_needs_more_slots_for_judges_than_the_box_has_is_refused_before_it_costs_anything(base):
+    Device.objects.update(slots=1)
+    with pytest.raises(RunRefused) as refused:
+        make_run(config=REWARD)
+    (problem,) = refused.value.problems
+    assert (problem.path, problem.code) == ("config.reward.terms", "no_room_for_judge")
+    assert "1 judge beside the 1 cpu device of the run" in problem.message
+    assert not Run.objects.exists()
+
+
+@pytest.mark.requirement("R029")
+def test_each_term_of_a_judge_is_asked_at_its_socket_under_the_terms_own_instructions(run):
+    answering(run)
+    attempt = claim_job(slot=1)
+    spec = scorer_part(run, attempt_folder(attempt.pk))["spec"]
+    socket = str(socket_of(Judge.objects.get()))
+    assert [term.get("grader") for term in spec["terms"]] == ["exact", None, None]
+    assert [(term["name"], term["judge"]["socket"], term["judge"]["source"], term["judge"]["seconds"])
+            for term in spec["terms"][1:]] == [("judge", socket, "stated", 300.0),
+                                               ("judge-2", socket, "built-in", 300.0)]
