@@ -1,7 +1,6 @@
 """A run's whole life on a real box: paused and resumed to the same bytes, branched, swept, and in a pipeline."""
 
 import json
-import os
 import signal
 from itertools import product
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from tests.e2e import running
 from tests.e2e.conftest import wait_until
-from tests.e2e.running import OVER, adapter_hash, attempt_of, finish, losses, run_of, verify
+from tests.e2e.running import OVER, adapter_hash, finish, losses, run_of, verify
 from tests.e2e.tiny_box import TINY, descriptor
 
 STEPS, BRANCHED = 120, 6
