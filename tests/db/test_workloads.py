@@ -5,9 +5,9 @@ import json
 import pytest
 from django.test import Client
 
+from evaluations.errors import HostNotAllowed
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound, Refused
-from optimize_site.kernel.graders import GraderNotAvailable
 from registry.management.commands.workloads import Command
 from registry.models import Namespace
 from registry.operations import workloads as operations
@@ -85,13 +85,14 @@ def test_an_archived_namespace_takes_no_workload():
     assert "unarchive" in refused.value.hint
 
 
-def test_an_unknown_dataset_and_a_grader_that_does_not_work_yet_are_refused():
+def test_an_unknown_dataset_and_a_grader_that_cannot_be_used_are_refused():
     with pytest.raises(NotFound):
         make_workload("triage", dataset="triage/none")
     make_dataset("triage/eval")
-    with pytest.raises(GraderNotAvailable) as refused:
+    with pytest.raises(NotFound, match="triage/judge"):
         make_workload("triage", dataset="triage/eval", grader="model:triage/judge")
-    assert "model:triage/judge" in refused.value.detail
+    with pytest.raises(HostNotAllowed, match="judge.example"):
+        make_workload("triage", dataset="triage/eval", grader="http:https://judge.example/")
 
 
 @pytest.mark.requirement("R021")

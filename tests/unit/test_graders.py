@@ -16,6 +16,7 @@ from evaluations.graders.numeric import find_number
 from evaluations.graders.patterns import Patience, TooSlow, compile_pattern
 from evaluations.report import Graded, build_report
 from evaluations.rules import example_reference
+from optimize_site.kernel import graders
 from optimize_site.kernel.graders import GraderNotAvailable, MalformedGrader, Target, available_grader, parse_target
 
 EXPECTED = '{"team": "billing", "urgency": "high"}'
@@ -114,7 +115,8 @@ def test_anything_else_is_refused_with_what_to_write(text):
 
 
 @pytest.mark.parametrize("text", ["model:ns/judge", "http:https://judge.example", "bundle:ns/scoring#reward"])
-def test_graders_that_do_not_work_yet_are_refused_by_name(text):
+def test_graders_of_a_kind_that_no_app_knows_are_refused_by_name(text, monkeypatch):
+    monkeypatch.setattr(graders, "_targets", {})
     with pytest.raises(GraderNotAvailable) as refused:
         available_grader(text)
     assert text in refused.value.detail

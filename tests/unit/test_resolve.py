@@ -414,7 +414,7 @@ def test_archived_things_take_no_new_work():
 def test_a_run_may_state_the_grader_of_its_evaluations():
     assert problems(grader="json-label-match") == {}
     assert problems(grader="jsonlabel") == {"grader": "malformed_grader"}
-    assert problems(grader="http:https://x") == {"grader": "grader_not_available"}
+    assert problems(grader="http:https://x") == {"grader": "grader_host_not_allowed"}
 
 
 def test_workload_and_project_are_one_thing():
