@@ -15,7 +15,7 @@ from evaluations.agreement_queries import labels_of
 from evaluations.marking import Piece, mark_difference
 from evaluations.models import Evaluation, Prediction
 from evaluations.operations.evaluations import Request, cancel_evaluation, retry_evaluation, start_evaluation
-from evaluations.rules import compares_texts, is_rule, parts_of
+from evaluations.rules import compares_texts, parts_of
 from evaluations.subject import Subject
 from evaluations.views.marks import CHOICES, shown_agreement
 from optimize_site.kernel.auth import actor_of
@@ -101,13 +101,14 @@ def _page(request: HtmxRequest, row: Evaluation) -> dict[str, Any]:
     report = row.report or {}
     predictions = queries.list_predictions(row, wrong_first=show == "wrong")
     predictions = predictions.filter(score=None) if show == "unscored" else predictions
-    answered, total = row.num_answered, row.num_rows
+    total = row.num_rows
     return {"row": row, "report": report, "is_base": Subject(row.model, row.base_model).is_base,
             "show": show, "shown_ways": SHOWN,
             **_by_grader(row.grader, report),
-            "share": answered / total if total else None, "eta_seconds": _eta(row),
+            "asks_again": row.phase == phases.COMPLETED and queries.list_failures(row).exists(),
+            "share": row.num_done / total if total else None, "eta_seconds": _eta(row),
             "confusion": [_shares(table) for table in report.get("confusion") or []],
-            "causes": (report.get("unscored") or {}).get("causes") or {}, "page": _rows(request, row, predictions),
+            "causes": queries.count_causes(row) if row.num_unscored else {}, "page": _rows(request, row, predictions),
             "mark_choices": CHOICES, "agreement": shown_agreement(row)}
 
 
@@ -116,7 +117,6 @@ def _by_grader(grader: str, report: dict[str, Any]) -> dict[str, Any]:
     parts, counts = parts_of(grader), report.get("verdicts") or {}
     total = sum(counts.values()) or 1
     return {"parts": parts or "part", "right_label": f"Every {parts} right" if parts else "Right in full",
-            "may_try": is_rule(grader),
             "verdicts": [{"label": label, "rows": counts[name], "share": counts[name] / total}
                          for name, label in VERDICTS if counts.get(name)]}
 

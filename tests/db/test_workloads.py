@@ -91,7 +91,7 @@ def test_an_unknown_dataset_and_a_grader_that_cannot_be_used_are_refused():
     make_dataset("triage/eval")
     with pytest.raises(NotFound, match="triage/judge"):
         make_workload("triage", dataset="triage/eval", grader="model:triage/judge")
-    with pytest.raises(HostNotAllowed, match="judge.example"):
+    with pytest.raises(HostNotAllowed, match="not be asked"):
         make_workload("triage", dataset="triage/eval", grader="http:https://judge.example/")
 
 
