@@ -14,6 +14,13 @@ class KnownRules:
     def canonical(self, text: str) -> str:
         return rule_of(text).reference
 
+    def documents(self) -> list[dict[str, Any]]:
+        return [rule_document(rule) for rule in RULES.values()]
+
+    def stated(self, text: str) -> tuple[str, dict[str, Any]]:
+        parsed = rule_of(text)
+        return parsed.rule.name, dict(parsed.stated)
+
 
 def rule_of(text: str) -> Parsed:
     """The rule grader that a reference names. Raises MalformedGrader."""
@@ -44,12 +51,13 @@ def parts_of(reference: str) -> str:
 def rule_document(rule: Rule) -> dict[str, Any]:
     """A grader: what it does, its parameters, and an example of a whole reference."""
     return {"name": rule.name, "summary": rule.summary,
-            "parameters": [_parameter(parameter) for parameter in rule.parameters],
+            "parameters": [parameter_document(parameter) for parameter in rule.parameters],
             "example": {"grader": example_reference(rule), "expected": rule.example.expected,
                         "answer": rule.example.answer}}
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def parameter_document(parameter: Parameter) -> dict[str, Any]:
+    """A parameter of a grader, as programs and forms read it."""
     return {"name": parameter.name, "kind": parameter.kind, "help": parameter.help,
             "required": parameter.is_required, "default": parameter.default, "choices": list(parameter.choices)}
 

@@ -8,16 +8,14 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from evaluations.graders import RULES, Parameter, Rule
-from evaluations.rules import rule_of
+from evaluations.graders import RULES, Rule
+from evaluations.rules import parameter_document, rule_of
 from evaluations.scoring.terms import Item
 from evaluations.trying import KINDS, Kind, tried
 from optimize_site.kernel.auth import actor_of
-from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import NotFound, OperationError
 from optimize_site.kernel.htmx import HtmxRequest
-
-LONG = frozenset({"texts", "object", "terms"})
+from optimize_site.kernel.parameter_fields import ParameterField, read, written
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -78,7 +76,7 @@ def _chosen(name: str) -> Rule | Kind:
 
 
 def _form(rule: Rule | Kind, shown: Mapping[str, Any]) -> dict[str, Any]:
-    fields = [{"parameter": parameter, "value": shown.get(parameter.name, ""), "is_long": parameter.kind in LONG}
+    fields = [ParameterField(parameter_document(parameter), parameter.name, shown.get(parameter.name, ""))
               for parameter in rule.parameters]
     return {"rule": rule, "rules": [*RULES.values(), *KINDS.values()], "fields": fields,
             "asks_prompt": isinstance(rule, Kind), "asked": shown.get("asked", ""),
@@ -87,37 +85,11 @@ def _form(rule: Rule | Kind, shown: Mapping[str, Any]) -> dict[str, Any]:
 
 def _written(rule: Rule, stated: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters as the form's fields hold them."""
-    return {parameter.name: _text(parameter, stated[parameter.name]) for parameter in rule.parameters
+    return {parameter.name: written(parameter.kind, stated[parameter.name]) for parameter in rule.parameters
             if parameter.name in stated}
-
-
-def _text(parameter: Parameter, value: Any) -> str:
-    if parameter.kind == "texts":
-        return "\n".join(value)
-    if parameter.kind in LONG:
-        return json.dumps(value, indent=2, ensure_ascii=False)
-    return str(value) if parameter.kind != "flag" else "on" if value else ""
 
 
 def _stated(rule: Rule, sent: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that the form states; an empty field leaves the default. Raises InvalidInput."""
-    return {parameter.name: _value(parameter, sent[parameter.name]) for parameter in rule.parameters
+    return {parameter.name: read(parameter.kind, parameter.name, sent[parameter.name]) for parameter in rule.parameters
             if sent.get(parameter.name, "").strip()}
-
-
-def _value(parameter: Parameter, text: str) -> Any:
-    if parameter.kind == "flag":
-        return True
-    if parameter.kind == "texts":
-        return [line for line in text.splitlines() if line.strip()]
-    if parameter.kind in LONG:
-        return parse_document(text, name=parameter.name)
-    return _number(text) if parameter.kind == "number" else text
-
-
-def _number(text: str) -> Any:
-    """The number, or the text itself for the grader to refuse."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

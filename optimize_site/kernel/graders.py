@@ -5,7 +5,7 @@ Rules are written `NAME` or `NAME:{parameters as a JSON object}`. Who keeps eval
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from optimize_site.kernel.errors import Refused, Unavailable
 
@@ -38,6 +38,12 @@ class Rules(Protocol):
     def canonical(self, text: str) -> str:
         """The one text of the rule grader that `text` names. Raises MalformedGrader."""
 
+    def documents(self) -> list[dict[str, Any]]:
+        """Every rule: its name, its summary, its `parameters` with their kinds, an example."""
+
+    def stated(self, text: str) -> tuple[str, dict[str, Any]]:
+        """The name of the rule that `text` names, and the parameters it states. Raises MalformedGrader."""
+
 
 Canonical = Callable[[Target, str], str]
 """Takes a target and the namespace in which bare names are looked for first; gives the grader's one text, in which
@@ -52,10 +58,10 @@ def provide_target(kind: str, canonical: Canonical) -> None:
     _targets[kind] = canonical
 
 
-def provide(rules: Rules) -> None:
+def provide(known: Rules) -> None:
     """Called once by the app that keeps evaluations."""
     global _rules
-    _rules = rules
+    _rules = known
 
 
 def parse_target(text: str) -> Target | None:
@@ -76,6 +82,13 @@ def _parse_bundle(text: str, target: str) -> Target:
     return Target("bundle", reference, module, function or "compute_score")
 
 
+def rules() -> Rules:
+    """Who knows the rule graders. Raises Unavailable where nobody does."""
+    if _rules is None:
+        raise Unavailable("Nothing on this box knows the rule graders.")
+    return _rules
+
+
 def available_grader(text: str, *, namespace: str = "") -> str:
     """The one text of a grader that this box can score with. Raises MalformedGrader or GraderNotAvailable, or
     UnknownVersion where it names a model or a bundle that is not registered.
@@ -86,9 +99,7 @@ def available_grader(text: str, *, namespace: str = "") -> str:
     target = parse_target(text)
     if target is not None:
         return _available_target(text, target, namespace)
-    if _rules is None:
-        raise Unavailable("Nothing on this box knows the rule graders.")
-    return _rules.canonical(text)
+    return rules().canonical(text)
 
 
 def _available_target(text: str, target: Target, namespace: str) -> str:

@@ -1,0 +1,52 @@
+"""Parameters of a grader as fields of a form: how each is written there and read back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from optimize_site.kernel.documents import parse_document
+
+LONG = frozenset({"texts", "object", "terms"})
+"""Kinds of parameters that take several lines."""
+
+
+@dataclass(frozen=True)
+class ParameterField:
+    """One input: the parameter as `graders list` tells of it, the input's name, and what stands in it."""
+
+    parameter: Mapping[str, Any]
+    key: str
+    value: str
+
+    @property
+    def is_long(self) -> bool:
+        return self.parameter["kind"] in LONG
+
+
+def written(kind: str, value: Any) -> str:
+    """A parameter's value as its input holds it."""
+    if kind == "texts":
+        return "\n".join(value)
+    if kind in LONG:
+        return json.dumps(value, indent=2, ensure_ascii=False)
+    return str(value) if kind != "flag" else "on" if value else ""
+
+
+def read(kind: str, name: str, text: str) -> Any:
+    """What an input states. Raises InvalidInput where it is neither JSON nor YAML and has to be; a number that is none
+    stays the text it is, for the grader to refuse."""
+    if kind == "flag":
+        return True
+    if kind == "texts":
+        return [line for line in text.splitlines() if line.strip()]
+    if kind in LONG:
+        return parse_document(text, name=name)
+    return _number(text) if kind == "number" else text
+
+
+def _number(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
