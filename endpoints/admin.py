@@ -1,10 +1,10 @@
-"""Trials in the admin."""
+"""Trials and judges in the admin."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from endpoints.models import Trial
+from endpoints.models import Judge, Trial
 from endpoints.operations.trials import cancel_trial
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
 from optimize_site.kernel.auth import Actor
@@ -31,3 +31,22 @@ class TrialAdmin(ReadOnlyAdmin):
             return f"The trial {cancel_trial(row, actor=actor).pk[:12]} is being cancelled."
 
         carry_out(request, rows, operation)
+
+
+@admin.register(Judge)
+class JudgeAdmin(ReadOnlyAdmin):
+    """Models held to grade answers. They go by themselves when the work that needs them is over."""
+
+    list_display = ("shown_id", "model_reference", "phase", "holder", "profile", "created_by", "created_at", "ended_at")
+    list_filter = ("phase", "profile", "holder_kind")
+    search_fields = ("id", "model__id", "holder_id")
+    list_select_related = ("model__artifact",)
+    ordering = ("-created_at",)
+
+    @admin.display(description="Model")
+    def model_reference(self, row: Judge) -> str:
+        return row.model.reference
+
+    @admin.display(description="Held for")
+    def holder(self, row: Judge) -> str:
+        return f"{row.holder_kind} {row.holder_id[:12]}"

@@ -1,9 +1,29 @@
-"""Reads trials."""
+"""Reads trials and judges."""
 
-from endpoints.models import Trial
+from django.db.models import QuerySet
+
+from endpoints import phases
+from endpoints.models import Judge, Trial
+from optimize_site.kernel.errors import InvalidInput
 from optimize_site.kernel.ids import find_by_prefix
 
 
 def get_trial(text: str) -> Trial:
     """The trial of that ID or beginning of one. Raises NotFound."""
     return find_by_prefix(Trial.objects.select_related("model__artifact"), text.strip().lower(), noun="trial")
+
+
+def get_judge(text: str) -> Judge:
+    """The judge of that ID or beginning of one. Raises NotFound."""
+    return find_by_prefix(Judge.objects.select_related("model__artifact"), text.strip().lower(), noun="judge")
+
+
+def list_judges(*, phase: str = "") -> QuerySet[Judge]:
+    """Judges, newest first; `phase` is a phase's name, or `open` for those not given back yet. Raises InvalidInput."""
+    rows = Judge.objects.select_related("model__artifact").order_by("-created_at")
+    if phase.lower() == "open":
+        return rows.filter(ended_at=None)
+    if phase and phase.upper() not in phases.JUDGE.next:
+        raise InvalidInput(f"There is no phase {phase!r} of a judge.", code="unknown_phase",
+                           hint=f"One of open, {', '.join(phases.JUDGE.next)}.")
+    return rows.filter(phase=phase.upper()) if phase else rows

@@ -1,8 +1,8 @@
-"""Trials as documents, and what the document of any work that asks a model says of the work itself."""
+"""Trials and judges as documents, and what the document of any work that asks a model says of the work itself."""
 
 from typing import Any
 
-from endpoints.models import Trial
+from endpoints.models import Judge, Trial
 from optimize_site.kernel.work_row import WorkRow
 
 
@@ -11,6 +11,14 @@ def trial_document(row: Trial) -> dict[str, Any]:
     return {"trialId": row.pk, "phase": row.phase, "modelId": row.model_id, "model": row.model.reference,
             "messages": row.messages, "answers": row.answers, "settings": row.settings, "createdAt": row.created_at,
             "endedAt": row.ended_at, **work_document(row)}
+
+
+def judge_document(row: Judge) -> dict[str, Any]:
+    """A judge, with whom it is held for, where it stands, and how many answers it has graded."""
+    return {"judgeId": row.pk, "phase": row.phase, "modelId": row.model_id, "model": row.model.reference,
+            "heldFor": {"kind": row.holder_kind.upper(), "workId": row.holder_id}, "profile": row.profile,
+            "answered": row.stage.get("done") or 0, "createdAt": row.created_at, "endedAt": row.ended_at,
+            **work_document(row)}
 
 
 def work_document(row: WorkRow) -> dict[str, Any]:

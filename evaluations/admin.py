@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from evaluations.models import Comparison, Evaluation, Pipeline, Prediction, Stage, Target
+from evaluations.models import Comparison, Evaluation, Mark, Pipeline, Prediction, Stage, Target
 from evaluations.operations.evaluations import cancel_evaluation, retry_evaluation
 from evaluations.operations.pipelines import cancel_pipeline, resume_pipeline
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
@@ -44,6 +44,21 @@ class EvaluationAdmin(ReadOnlyAdmin):
             return f"The evaluation {retry_evaluation(row, actor=actor).pk[:12]} is taken up again."
 
         carry_out(request, rows, operation)
+
+
+@admin.register(Mark)
+class MarkAdmin(ReadOnlyAdmin):
+    """What people say of answers."""
+
+    list_display = ("evaluation_id_shown", "position", "score", "by", "at")
+    list_filter = ("by",)
+    search_fields = ("prediction__evaluation__id", "by")
+    list_select_related = ("prediction",)
+    ordering = ("-at",)
+
+    @admin.display(description="Evaluation")
+    def evaluation_id_shown(self, row: Mark) -> str:
+        return row.prediction.evaluation_id[:12]
 
 
 @admin.register(Prediction)

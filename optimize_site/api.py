@@ -45,6 +45,7 @@ ROUTERS = (
     ("/training/pipelines", "evaluations.pipelines_api"),
     ("/training/comparisons", "evaluations.comparisons_api"),
     ("/training/trials", "endpoints.api"),
+    ("/training/judges", "endpoints.judges_api"),
     ("/registry", "registry.api"),
     ("/registry/datasets", "datasets.api"),
     ("/registry/images", "datasets.images_api"),

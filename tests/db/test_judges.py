@@ -3,13 +3,16 @@
 import json
 
 import pytest
+from django.test import Client
 
 from endpoints.errors import InstructionsRequired, InstructionsTooLong, NoRoomForJudges
 from endpoints.instructions import BUILT_IN_TEXT
+from endpoints.management.commands.judges import Command
 from endpoints.models import Judge
 from endpoints.operations.judges import JudgeKeeper, advance_judges, socket_of
 from endpoints.work import JudgeWork
 from gpu_worker.engines.plans import complete
+from optimize_site.kernel.auth import LOCAL_SECRET
 from optimize_site.kernel.box import capacity
 from optimize_site.kernel.graders import available_grader
 from optimize_site.kernel.judges import HOLDERS
@@ -193,6 +196,17 @@ def test_a_box_without_room_refuses_and_another_profile_is_used_where_there_is_o
     make_device("GPU-1", kind="gpu", profile="h200", slots=1)
     assert KEEPER.check_room(1, beside="cpu", devices=1) == "h200"
     assert KEEPER.check_room(1, beside="h200", devices=1) == "cpu"
+
+
+def test_judges_are_listed_by_route_and_by_command(judge, wanted, capsys):
+    held = hold(judge)
+    client = Client(headers={"Authorization": f"Bearer {LOCAL_SECRET}"})
+    (row,) = client.get("/v1/training/judges?phase=open").json()["judges"]
+    assert (row["model"], row["phase"], row["heldFor"]["workId"]) == (judge.reference, "AWAITING_CAPACITY", "r1")
+    assert client.get("/v1/training/judges?phase=asleep").json()["code"] == "unknown_phase"
+    for words in (["list"], ["get", held.pk[:10]]):
+        assert Command().run(words) == 0
+        assert "run r1" in capsys.readouterr().out
 
 
 def test_capacity_names_whom_a_judge_is_held_for(judge, wanted):
