@@ -206,7 +206,7 @@ def _validated_tokens(config: Mapping[str, Any], steps: int, validation: Rows | 
 def operations_a_token(config: Mapping[str, Any]) -> int:
     """Operations for each parameter and token of the way through an update: forward and back, once more forward where
     activations are recomputed, where a reference is asked too, and where the token is sampled first."""
-    compares = config["method"] == "dpo" or (config.get("rlHyperparams") or {}).get("klBeta", 0) > 0
+    compares: bool = config["method"] == "dpo" or (config.get("rlHyperparams") or {}).get("klBeta", 0) > 0
     more = (bool(config["model"]["gradientCheckpointing"]), compares, "rlHyperparams" in config)
     return FLOPS_A_PARAMETER + FORWARD * sum(more)
 

@@ -13,7 +13,8 @@ from pydantic.fields import FieldInfo
 
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput
-from runs.descriptor import RunDescriptor
+from runs.descriptor import REINFORCEMENT, SUPERVISED, RunDescriptor
+from runs.reward_form import terms_in
 from runs.wording import arms_of, fields_of, shown_path
 
 CHOICE_WORDS = {
@@ -22,17 +23,29 @@ CHOICE_WORDS = {
         "oldest_or_drop": "remove oldest turns, leave out what still does not fit",
         "right": "cut their end, which a mask must not train"},
     "config.loss.assistantTurns": {"last": "only the final answer", "all": "every answer of a conversation"},
+    "config.method": {"sft": "learns the answers of the rows", "dpo": "prefers the chosen answer of a pair",
+                      "grpo": "learns from scored completions", "gspo": "the same, weighed by whole completions"},
+    "config.reward.onFailure": {"zero": "scores nothing", "exclude": "leaves the completion out of its group"},
 }
+CHOICES = {"config.rlHyperparams.scheduler.kind": ("constant", "cosine")}
+"""Where a loop takes fewer choices than the field has."""
+REWARD = "Reward"
+"""The group that the reward's terms stand in."""
 FIELDS_OF_DESCRIPTOR: dict[str, FieldInfo] = {".".join(path): info for path, info in fields_of(RunDescriptor)}
 
 
 @dataclass(frozen=True)
 class FormField:
-    """One input of the form."""
+    """One input of the form. `methods` are those that it is for; empty for all."""
 
     path: str
     label: str
     term: str = ""
+    methods: frozenset[str] = frozenset()
+
+    def is_for(self, method: str) -> bool:
+        """Whether a run of the method has the field."""
+        return not self.methods or method in self.methods
 
     @property
     def info(self) -> FieldInfo:
@@ -57,10 +70,11 @@ class FormField:
         extra = self.info.json_schema_extra
         return str(extra.get("x-default", "none")) if isinstance(extra, dict) else "none"
 
-    @property
-    def short_default(self) -> str:
-        """The default of the method that the form trains with; empty where there is none."""
-        found = self.default.partition(";")[0]
+    def default_for(self, method: str) -> str:
+        """The default that a run of the method takes; empty where there is none."""
+        first, *others = self.default.split("; ")
+        named = (other.partition(" for ") for other in others)
+        found = next((value for value, _, methods in named if method in methods), first)
         return "" if found in {"none", "required"} else found
 
     @property
@@ -79,51 +93,83 @@ class FormField:
 
     @property
     def choices(self) -> list[str]:
+        if self.path in CHOICES:
+            return list(CHOICES[self.path])
         found = [arm for arm in arms_of(self.info.annotation) if get_origin(arm) is Literal]
         return ["true", "false"] if self.kind == "flag" else [str(value) for arm in found for value in get_args(arm)]
 
 
-T, H = "config.hyperparams.training", "config.hyperparams"
+T, H, R = "config.hyperparams.training", "config.hyperparams", "config.rlHyperparams"
+PAIRS, ROWS = frozenset({"dpo"}), frozenset({"sft"})
+METHOD = FormField("config.method", "Method")
 MAIN = (
     FormField("workload", "Workload", "workload"),
     FormField("baseModel", "Base model", "base model"),
+    METHOD,
     FormField("config.dataset", "Training data"),
-    FormField("config.data.validationDataset", "Validation data", "validation loss"),
+    FormField("config.data.validationDataset", "Validation data", "validation loss", SUPERVISED),
+    FormField("warmStartModelId", "Start from the adapter", "", REINFORCEMENT),
 )
+
+
+def _shared(name: str, label: str, term: str = "") -> tuple[FormField, FormField]:
+    """A field that both loops have, each in a group of its own."""
+    return FormField(f"{H}.{name}", label, term, SUPERVISED), FormField(f"{R}.{name}", label, term, REINFORCEMENT)
+
+
 GROUPS: tuple[tuple[str, str, tuple[FormField, ...]], ...] = (
     ("Learning", "open", (
-        FormField(f"{T}.epochs", "Epochs", "epoch"),
-        FormField(f"{H}.optimizer.learningRate", "Learning rate", "learning rate"),
-        FormField(f"{H}.lora.rank", "Adapter rank", "LoRA rank"),
+        FormField(f"{T}.epochs", "Epochs", "epoch", SUPERVISED),
+        FormField(f"{R}.epochs", "Epochs", "epoch", REINFORCEMENT),
+        FormField(f"{R}.maxSteps", "Updates", "", REINFORCEMENT),
+        *_shared("optimizer.learningRate", "Learning rate", "learning rate"),
+        *_shared("lora.rank", "Adapter rank", "LoRA rank"),
         FormField("config.maxSeqLength", "Longest row", "sequence length"),
     )),
+    ("Pairs", "open", (
+        FormField("config.preference.beta", "Hold to the reference", "", PAIRS),
+        FormField("config.preference.lossType", "Loss over a pair", "", PAIRS),
+        FormField("config.preference.fusedLoss", "Keep no pair's logits", "", PAIRS),
+    )),
+    ("Rollouts", "open", (
+        FormField(f"{R}.groupSize", "Completions of a prompt", "rollout", REINFORCEMENT),
+        FormField(f"{R}.promptsPerStep", "Prompts of an update", "", REINFORCEMENT),
+        FormField(f"{R}.temperature", "Temperature", "", REINFORCEMENT),
+        FormField(f"{R}.maxCompletionLength", "Longest completion", "", REINFORCEMENT),
+        FormField(f"{R}.klBeta", "KL penalty", "KL penalty", REINFORCEMENT),
+    )),
+    (REWARD, "open", (
+        FormField("config.reward.onFailure", "A term that fails", "", REINFORCEMENT),
+        FormField("grader", "The run's grader", "grader", REINFORCEMENT),
+        FormField("graderInstructions", "What a judging grader is told", "", REINFORCEMENT),
+    )),
     ("Batch and schedule", "", (
-        FormField(f"{T}.microBatchPerGpu", "Micro batch", "micro batch"),
-        FormField(f"{T}.gradientAccumulation", "Accumulation", "gradient accumulation"),
-        FormField(f"{T}.maxSteps", "Most updates"),
-        FormField(f"{H}.scheduler.kind", "Schedule"),
-        FormField(f"{H}.scheduler.warmupRatio", "Warm-up", "warm-up"),
-        FormField(f"{H}.scheduler.minLearningRateRatio", "Floor of the learning rate"),
-        FormField(f"{H}.optimizer.weightDecay", "Weight decay"),
-        FormField(f"{H}.optimizer.maxGradNorm", "Gradient clip", "gradient norm"),
-        FormField(f"{T}.validationFrequencySteps", "Validate every"),
-        FormField(f"{T}.seed", "Seed"),
+        FormField(f"{T}.microBatchPerGpu", "Micro batch", "micro batch", SUPERVISED),
+        FormField(f"{T}.gradientAccumulation", "Accumulation", "gradient accumulation", SUPERVISED),
+        FormField(f"{T}.maxSteps", "Most updates", "", SUPERVISED),
+        *_shared("scheduler.kind", "Schedule"),
+        *_shared("scheduler.warmupRatio", "Warm-up", "warm-up"),
+        *_shared("scheduler.minLearningRateRatio", "Floor of the learning rate"),
+        *_shared("optimizer.weightDecay", "Weight decay"),
+        *_shared("optimizer.maxGradNorm", "Gradient clip", "gradient norm"),
+        FormField(f"{T}.validationFrequencySteps", "Validate every", "", SUPERVISED),
+        FormField(f"{T}.seed", "Seed", "", SUPERVISED),
     )),
     ("Adapter and model", "", (
-        FormField(f"{H}.lora.alpha", "Adapter alpha", "LoRA alpha"),
-        FormField(f"{H}.lora.dropout", "Dropout"),
-        FormField(f"{H}.lora.targetModules", "Target modules"),
+        *_shared("lora.alpha", "Adapter alpha", "LoRA alpha"),
+        FormField(f"{H}.lora.dropout", "Dropout", "", SUPERVISED),
+        *_shared("lora.targetModules", "Target modules"),
         FormField("config.model.precision", "Precision"),
         FormField("config.model.gradientCheckpointing", "Gradient checkpointing", "gradient checkpointing"),
         FormField("config.model.attentionImplementation", "Attention"),
     )),
     ("Rows and loss", "", (
-        FormField("config.data.truncation", "Rows that are too long"),
-        FormField("config.data.packing", "Packing", "packing"),
-        FormField("config.data.shuffle", "Shuffle"),
-        FormField("config.loss.assistantTurns", "Trained answers", "trained tokens"),
-        FormField("config.loss.trainOnToolCalls", "Train on tool calls"),
-        FormField("config.loss.trainOnToolResults", "Train on tool results"),
+        FormField("config.data.truncation", "Rows that are too long", "", SUPERVISED),
+        FormField("config.data.packing", "Packing", "packing", ROWS),
+        FormField("config.data.shuffle", "Shuffle", "", SUPERVISED),
+        FormField("config.loss.assistantTurns", "Trained answers", "trained tokens", ROWS),
+        FormField("config.loss.trainOnToolCalls", "Train on tool calls", "", ROWS),
+        FormField("config.loss.trainOnToolResults", "Train on tool results", "", ROWS),
     )),
     ("Execution", "", (
         FormField("execution.saveEvery", "Save every", "snapshot"),
@@ -132,9 +178,9 @@ GROUPS: tuple[tuple[str, str, tuple[FormField, ...]], ...] = (
         FormField("execution.microBatchSequences", "Sequences in one pass"),
     )),
     ("Smoke check instead of the run", "", (
-        FormField("smoke.sliceSize", "Rows to memorise", "smoke check"),
-        FormField("smoke.maxSteps", "Most updates"),
-        FormField("smoke.threshold", "Share to reproduce"),
+        FormField("smoke.sliceSize", "Rows to memorise", "smoke check", ROWS),
+        FormField("smoke.maxSteps", "Most updates", "", ROWS),
+        FormField("smoke.threshold", "Share to reproduce", "", ROWS),
     )),
     ("Notes", "", (
         FormField("configName", "Name of the configuration", "configuration"),
@@ -144,21 +190,42 @@ GROUPS: tuple[tuple[str, str, tuple[FormField, ...]], ...] = (
 ALL = (*MAIN, *(field for _, _, fields in GROUPS for field in fields))
 
 
+def method_in(filled: Mapping[str, str]) -> str:
+    """The method that the form is for; sft where it says none."""
+    stated = filled.get(METHOD.path, "").strip()
+    return stated if stated in METHOD.choices else METHOD.choices[0]
+
+
+def fields_of_method(method: str) -> tuple[FormField, ...]:
+    """The fields that a run of the method has, in the form's order."""
+    return tuple(field for field in ALL if field.is_for(method))
+
+
 def document_of(filled: Mapping[str, str]) -> dict[str, Any]:
-    """The run descriptor that a filled form writes. A number that cannot be read stays the text it is."""
+    """The run descriptor that a filled form writes; what it holds of another method's fields is left out. A number that
+    cannot be read stays the text it is."""
     document: dict[str, Any] = {"kind": "run"}
-    for field in ALL:
+    method = method_in(filled)
+    for field in fields_of_method(method):
         text = filled.get(field.path, "").strip()
         if text:
             _put(document, field.path, _read(text, field.kind))
+    terms = [term.document() for term in terms_in(filled)] if method in REINFORCEMENT else []
+    if terms:
+        _put(document, "config.reward.terms", terms)
     document.setdefault("config", {})
     return document
 
 
 def values_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """The form's values for a descriptor; what the form does not offer is left out."""
+    """The form's values for a descriptor; what the form does not offer is left out, and a reward's terms are apart."""
     found = {field.path: _take(document, field.path) for field in ALL}
     return {path: _write(value) for path, value in found.items() if value is not None}
+
+
+def reward_of(document: Mapping[str, Any]) -> Any:
+    """The reward that a descriptor states, or None."""
+    return _take(document, "config.reward")
 
 
 def _put(document: dict[str, Any], path: str, value: Any) -> None:

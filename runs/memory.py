@@ -173,7 +173,7 @@ def _generation(config: Mapping[str, Any], shape: Shape | None, kind: str, activ
     if shape is None or activations is None:
         return None
     at_once = min(SAMPLED_AT_ONCE, completions_a_step(config))
-    kept = config["maxSeqLength"] * shape.layers * 2 * shape.key * COMPUTE_BYTES[kind]
+    kept = int(config["maxSeqLength"]) * shape.layers * 2 * shape.key * COMPUTE_BYTES[kind]
     return max(0, at_once * (kept + shape.vocabulary * CHOICE_BYTES) - activations)
 
 

@@ -181,6 +181,16 @@ def is_strict(reward: Mapping[str, Any]) -> bool:
 
 
 STRICT_CODE = "strict_reward"
+FORMAT_TERMS = {"json-label-match": 'json-schema:{"schema":{"type":"object"}}',
+                "numeric": r'regex:{"pattern":"\\d"}',
+                "exact": r'regex:{"match":"full","pattern":"[^\\n]{1,80}"}'}
+"""For a strict rule, one that rewards the form its answers have: a JSON object, a number, one short line."""
+FORMAT_WEIGHT = 0.2
+
+
+def format_term(grader: str) -> tuple[str, float]:
+    """A term that rewards the form of the answers that a grader takes: its own grader and its weight."""
+    return FORMAT_TERMS.get(grader.partition(":")[0], FORMAT_TERMS["exact"]), FORMAT_WEIGHT
 
 
 def without_cold_start(warnings: Sequence[dict[str, str]]) -> tuple[dict[str, str], ...]:
@@ -192,6 +202,7 @@ def warn_of_reward(reward: Mapping[str, Any], *, starts_from_adapter: bool) -> I
     """A format term or a warm start is offered where the reward alone gives a cold model no signal."""
     if is_strict(reward) and not starts_from_adapter:
         names = " and ".join(str(term["grader"]).partition(":")[0] for term in reward["terms"])
+        grader, weight = format_term(str(reward["terms"][0]["grader"]))
         yield {"code": STRICT_CODE, "message": f"The reward is {names} alone. {STRICT} Add a term for the answer's "
-               f"form, such as {{kind: grader, weight: 0.2, grader: 'regex:{{\"pattern\":\"…\"}}'}}, or start from a "
-               "supervised adapter with warmStartModelId."}
+               f"form, such as {{kind: grader, weight: {weight:g}, grader: '{grader}'}}, or start from a supervised "
+               "adapter with warmStartModelId."}

@@ -9,6 +9,7 @@ urlpatterns = [
     path("runs", views.listing.run_list, name="list"),
     path("runs/new", views.new.new, name="new"),
     path("runs/new/check", views.new.check, name="check"),
+    path("runs/new/fields", views.new.fields, name="fields"),
     path("runs/new/preview", views.preview.of_form, name="preview"),
     path("runs/compare", views.compare.page, name="compare"),
     path("runs/compare/series", views.compare.series, name="compare-series"),

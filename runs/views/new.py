@@ -11,14 +11,17 @@ from django.views.decorators.http import require_http_methods, require_POST
 from datasets.queries import list_datasets
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
+from optimize_site.kernel.graders import DEFAULT
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.ids import new_id
 from optimize_site.kernel.refusals import go
 from registry.base_model_queries import list_base_models
+from registry.model_queries import list_model_versions
 from registry.workload_queries import list_workloads
 from runs import forms, queries
 from runs.operations import check_run, submit_run
 from runs.pages import estimate_rows, settings_rows
+from runs.reward_form import TermForm, changed, choices, terms_in, terms_of
 from runs.smoke import words as smoke_words
 from runs.text import leak_words, leaks_anything
 
@@ -46,11 +49,12 @@ def check(request: HtmxRequest) -> HttpResponse:
         plan = check_run(posted_document(request), actor=actor_of(request))
     except OperationError as error:
         return render(request, "runs/_plan.html", {"error": error})
-    beside, general = _placed(plan["problems"], request.POST.get("mode") == "descriptor")
+    is_text = request.POST.get("mode") == "descriptor"
+    beside, general = _placed(plan["problems"], None if is_text else request.POST.dict())
     settings = settings_rows(plan["resolved"]["config"], plan["resolved"]["execution"], plan["stated"])
     return render(request, "runs/_plan.html", {
         "plan": plan, "beside": beside, "general": general, "settings": settings,
-        "estimates": estimate_rows(plan["estimates"]), "leaks": _leaks(plan),
+        "is_form": not is_text, "estimates": estimate_rows(plan["estimates"]), "leaks": _leaks(plan),
         "smoke_words": smoke_words(plan["resolved"]["smoke"]),
         "num_wrong": sum(problem["code"] != "required" for problem in plan["problems"]), "submission_id": new_id()})
 
@@ -75,26 +79,57 @@ def posted_document(request: HtmxRequest) -> Any:
     return forms.document_of(request.POST.dict())
 
 
-def _placed(problems: list[dict[str, str]], is_text: bool) -> tuple[list[tuple[str, list[Any]]], list[Any]]:
-    """Problems by the form's field, every field listed so that old ones go away, and those of no field."""
-    known = {} if is_text else {field.problem_path: field.key for field in forms.ALL}
-    beside: dict[str, list[Any]] = {key: [] for key in known.values()}
+@require_POST
+def fields(request: HtmxRequest) -> HttpResponse:
+    """The form's fields for the method that it holds now, after a button of the reward's terms."""
+    sent = request.POST.dict()
+    terms = changed(terms_in(sent), sent.get("do", ""), _run_grader(sent))
+    response = render(request, "runs/_fields.html", _fields(sent, terms))
+    response["HX-Trigger-After-Swap"] = "fields-changed"
+    return response
+
+
+def _run_grader(sent: dict[str, str]) -> str:
+    """The grader that the run would have: its own, its workload's, or the default."""
+    if sent.get("grader", "").strip():
+        return sent["grader"].strip()
+    workload = next((found for found in list_workloads() if found.name == sent.get("workload")), None)
+    return (workload.grader if workload else "") or DEFAULT
+
+
+def _placed(problems: list[dict[str, str]], sent: dict[str, str] | None) -> tuple[list[tuple[str, list[Any]]],
+                                                                                 list[Any]]:
+    """Problems by the form's field or the reward's term, all of them listed so that old ones go away, and those of
+    none. `sent` is None for a pasted descriptor."""
+    if sent is None:
+        return [], problems
+    known = {field.problem_path: field.key for field in forms.fields_of_method(forms.method_in(sent))}
+    terms = [f"term-{number}" for number in range(len(terms_in(sent)))]
+    beside: dict[str, list[Any]] = {key: [] for key in (*known.values(), *terms)}
     general: list[Any] = []
     for problem in problems:
-        key = known.get(problem["path"])
-        (beside[key] if key else general).append(problem)
+        key = known.get(problem["path"]) or _term_of(problem["path"])
+        beside.get(key, general).append(problem)
     return list(beside.items()), general
+
+
+def _term_of(path: str) -> str:
+    """The term of the reward that a problem is about: `term-0` of `config.reward.terms[0].grader`."""
+    start, _, rest = path.partition("[")
+    return f"term-{rest.partition(']')[0]}" if start == "config.reward.terms" and rest else ""
 
 
 def _form(request: HtmxRequest) -> dict[str, Any]:
     sent = request.POST if request.method == "POST" else request.GET
     mode = "descriptor" if sent.get("mode") == "descriptor" else "form"
     values = {field.path: sent.get(field.path, "") for field in forms.ALL}
+    terms = terms_in(sent.dict())
     text = sent.get("text", "")
     earlier = request.GET.get("from", "")
     if earlier and request.method != "POST":
         document = queries.get_run(earlier).descriptor
         values |= forms.values_of(document)
+        terms = terms_of(forms.reward_of(document))
         text = text or forms.write_document({key: value for key, value in document.items() if key != "submissionId"})
     workloads = list(list_workloads())
     if not values["workload"] and len(workloads) == 1:
@@ -102,13 +137,27 @@ def _form(request: HtmxRequest) -> dict[str, Any]:
     chosen = [state for state in list_base_models() if state.is_selected]
     if not values["baseModel"] and len(chosen) == 1:
         values["baseModel"] = chosen[0].repository
-    return {"mode": mode, "text": text, "main": _filled(forms.MAIN, values),
-            "groups": [(name, bool(how) or any(values[field.path] for field in fields), _filled(fields, values))
-                       for name, how, fields in forms.GROUPS],
-            "options": {"workload": [workload.name for workload in workloads],
+    return {"mode": mode, "text": text} | _fields(values, terms)
+
+
+def _fields(values: dict[str, str], terms: list[TermForm]) -> dict[str, Any]:
+    """The form's groups for its method, the reward's terms, and what may be chosen from."""
+    method = forms.method_in(values)
+    groups = [{"name": name, "fields": _filled(fields, values, method),
+               "is_open": bool(how) or any(values.get(field.path) for field in fields if field.is_for(method))}
+              for name, how, fields in forms.GROUPS]
+    chosen = [state for state in list_base_models() if state.is_selected]
+    return {"main": _filled(forms.MAIN, values, method), "groups": [group for group in groups if group["fields"]],
+            "method": method, "reward_group": forms.REWARD, "scorers": choices(),
+            "terms": [{"number": number, "term": term, "fields": term.fields(number)}
+                      for number, term in enumerate(terms)],
+            "options": {"workload": [workload.name for workload in list_workloads()],
                         "baseModel": [state.repository for state in chosen],
-                        "data": [artifact.reference for artifact in list_datasets()[:500]]}}
+                        "data": [artifact.reference for artifact in list_datasets()[:500]],
+                        "adapters": [version.reference for version in list_model_versions(archived=False)[:500]
+                                     if version.objects_listing]}}
 
 
-def _filled(fields: tuple[forms.FormField, ...], values: dict[str, str]) -> list[dict[str, Any]]:
-    return [{"field": field, "value": values.get(field.path, "")} for field in fields]
+def _filled(fields: tuple[forms.FormField, ...], values: dict[str, str], method: str) -> list[dict[str, Any]]:
+    return [{"field": field, "value": values.get(field.path, ""), "default": field.default_for(method)}
+            for field in fields if field.is_for(method)]

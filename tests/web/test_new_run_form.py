@@ -1,0 +1,127 @@
+"""The guided form of a new run for every method, and its reward, term by term."""
+
+import html
+import json
+import re
+
+import pytest
+from django.urls import reverse
+
+from runs.models import Run
+from tests import factories as make
+from tests.web import scenes
+
+pytestmark = pytest.mark.django_db
+GRPO = {"mode": "form", "workload": scenes.WORKLOAD, "baseModel": scenes.BASE, "config.method": "grpo",
+        "config.dataset": f"{scenes.WORKLOAD}/train"}
+
+
+@pytest.fixture
+def box(db, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+    make.make_device("cpu")
+    scenes.base_model()
+    scenes.workload(12)
+
+
+def names_in(text):
+    return set(re.findall(r'name="([^"]+)"', text))
+
+
+def fields(client, **filled):
+    return client.post(reverse("runs:fields"), GRPO | filled).content.decode()
+
+
+@pytest.mark.parametrize(("method", "has", "has_not"), [
+    ("sft", "config.loss.assistantTurns", "config.preference.beta"),
+    ("dpo", "config.preference.beta", "config.loss.assistantTurns"),
+    ("grpo", "config.rlHyperparams.groupSize", "config.hyperparams.training.epochs"),
+    ("gspo", "warmStartModelId", "config.data.truncation")])
+def test_each_method_has_its_own_fields(operator, box, method, has, has_not):
+    answer = operator.post(reverse("runs:fields"), GRPO | {"config.method": method})
+    found = names_in(answer.content.decode())
+    assert has in found
+    assert has_not not in found
+    assert answer["HX-Trigger-After-Swap"] == "fields-changed", "the plan is worked out again"
+
+
+def test_defaults_are_those_of_the_method(operator, box):
+    text = fields(operator)
+    assert 'name="config.rlHyperparams.optimizer.learningRate" value=""' in text
+    rate = text[text.index('name="config.rlHyperparams.optimizer.learningRate"'):]
+    assert 'placeholder="0.00001"' in rate[:300]
+    schedule = text[text.index('name="config.rlHyperparams.scheduler.kind"'):]
+    assert "Default: constant" in schedule[:400] and "linear" not in schedule[:schedule.index("</select>")]
+
+
+@pytest.mark.requirement("R029")
+def test_terms_are_added_asked_for_their_parameters_and_removed(operator, box):
+    first = fields(operator, do="add")
+    assert {"term.0.scorer", "term.1.scorer", "term.1.weight"} <= names_in(first), "the run's grader was the first"
+    chosen = {"term.0.scorer": "run", "term.1.scorer": "regex", "term.1.weight": "0.5", "term.1.p.pattern": "^ok"}
+    text = fields(operator, **chosen)
+    assert {"term.1.p.pattern", "term.1.p.match"} <= names_in(text)
+    assert 'value="^ok"' in text and 'value="0.5"' in text
+    left = fields(operator, **chosen, do="remove-0")
+    assert "term.1.scorer" not in names_in(left)
+    assert 'value="^ok"' in left
+    assert {"term.0.bundle", "term.0.module", "term.0.function"} <= names_in(
+        fields(operator, **{"term.0.scorer": "bundle"}))
+
+
+@pytest.mark.requirement("R231")
+def test_a_format_term_is_offered_where_the_reward_is_strict_only(operator, box):
+    check = reverse("runs:check")
+    assert "Add a format term" in operator.post(check, GRPO).content.decode()
+    text = html.unescape(fields(operator, do="format"))
+    assert '<option value="json-schema" selected>' in text
+    assert '"type": "object"' in text, "the workload's grader compares JSON labels"
+    formed = GRPO | {"term.0.scorer": "run", "term.1.scorer": "contains", "term.1.p.texts": "billing"}
+    assert "Add a format term" not in operator.post(check, formed).content.decode()
+
+
+def test_a_terms_problem_stands_beside_it(operator, box):
+    text = operator.post(reverse("runs:check"), GRPO | {"term.0.scorer": "regex"}).content.decode()
+    beside = text[text.index('id="problem-term-0"'):]
+    assert "pattern" in beside[:300]
+    odd = operator.post(reverse("runs:check"), GRPO | {"term.0.scorer": "json-schema", "term.0.p.schema": "{"})
+    assert odd.status_code == 200
+
+
+@pytest.mark.requirement("R028", "R029")
+def test_the_form_starts_a_reinforcement_run_and_opens_with_what_it_stated(operator, box):
+    make.measured(f"{scenes.WORKLOAD}/train", repository=scenes.BASE)
+    filled = GRPO | {"config.rlHyperparams.groupSize": "6", "term.0.scorer": "json-label-match", "term.0.weight": "0.8",
+                     "term.1.scorer": "regex", "term.1.weight": "0.2", "term.1.p.pattern": r"^\{.*\}$",
+                     "config.reward.onFailure": "exclude", "config.hyperparams.training.epochs": "9"}
+    answer = operator.post(reverse("runs:new"), filled)
+    assert answer.status_code == 302, answer.content.decode()[:2000]
+    run = Run.objects.get()
+    assert (run.method, run.config["rlHyperparams"]["groupSize"]) == ("grpo", 6)
+    assert [(term["weight"], term["grader"].partition(":")[0]) for term in run.config["reward"]["terms"]] == [
+        (0.8, "json-label-match"), (0.2, "regex")]
+    assert run.config["reward"]["onFailure"] == "exclude"
+    again = html.unescape(operator.get(reverse("runs:new"), {"from": run.pk}).content.decode())
+    assert r'value="^\{.*\}$"' in again and 'value="0.8"' in again
+    assert '<option value="grpo" selected>' in again
+
+
+def test_what_stands_in_a_term_is_text_and_no_markup(operator, box):
+    text = fields(operator, **{"term.0.scorer": "contains", "term.0.weight": "<b>", "term.0.p.texts": "<script>"})
+    assert "<script>" not in text.replace("<script src", "") and "&lt;script&gt;" in text
+
+
+@pytest.mark.parametrize("term", [
+    {"kind": "grader"}, {"kind": "grader", "weight": 2, "grader": "http:https://scores.example/a"},
+    {"kind": "rule", "weight": 0.5, "bundle": "b", "module": "m", "function": "f"},
+    {"kind": "model", "model": "x/judge:v1", "instructions": "Be strict."},
+    {"kind": "grader", "grader": 'contains:{"texts":["a","b"]}'}])
+def test_a_descriptors_term_comes_back_from_the_form_as_it_was(term):
+    from optimize_site.kernel.graders import available_grader
+    from runs.reward_form import terms_of
+
+    (found,) = terms_of({"terms": [term]})
+    written = found.document()
+    if "p.texts" in found.values:
+        written["grader"] = available_grader(written["grader"])
+    assert json.dumps(written, sort_keys=True) == json.dumps(term, sort_keys=True)
