@@ -1,8 +1,8 @@
 """A scorer of the tests' own, in the protocol of the real one: told its terms, it answers by what each says of a text.
 
 A term's `grader` is one of: `length` (characters over 100), `vowels` (their share), `even` (1 for an even number of
-characters), `always:X`, `fail-odd` (no verdict for an odd number), `die` (ends at the first request in each process),
-`die-once:FILE` (the same, until the file is there), `refuse` (is not ready).
+characters), `always:X`, `fail-odd` (no verdict for an odd number; `fail-some`: for one that five divides), `die` (ends
+at the first request in each process), `die-once:FILE` (the same, until the file is there), `refuse` (is not ready).
 """
 
 import json
@@ -51,6 +51,8 @@ def score(grader: str, text: str) -> float | None:
         return float(len(text) % 2 == 0)
     if grader == "fail-odd":
         return None if len(text) % 2 else 1.0
+    if grader == "fail-some":
+        return None if len(text) % 5 == 0 else 1.0
     return len(text) / 100
 
 

@@ -54,14 +54,18 @@ def token_losses(
     lengths: torch.Tensor,
     objective: Objective,
 ) -> TokenLosses:
-    """The losses of each token. `logps`, `old`, `reference`: [tokens]; `advantages`, `lengths`: [completions]."""
+    """The losses of each token. `logps`, `old`, `reference`: [tokens]; `advantages`, `lengths`: [completions].
+
+    The KL estimate is weighed by the ratio. A ratio of one leaves its value as it is, and turns its gradient into that
+    of the divergence itself (https://arxiv.org/abs/2512.02556); TRL does so by default.
+    """
     owner = torch.repeat_interleave(torch.arange(len(lengths), device=logps.device), lengths)
     ratio, advantage = ratios(logps, old, lengths, objective.level), advantages[owner]
     bounded = ratio.clamp(1 - objective.clip_low, 1 + objective.clip_high)
     surrogate = -torch.min(ratio * advantage, bounded * advantage)
     low = (ratio < 1 - objective.clip_low) & (advantage < 0)
     high = (ratio > 1 + objective.clip_high) & (advantage > 0)
-    return TokenLosses(surrogate, None if reference is None else kl_estimate(logps, reference), low, high)
+    return TokenLosses(surrogate, None if reference is None else ratio * kl_estimate(logps, reference), low, high)
 
 
 def ratios(logps: torch.Tensor, old: torch.Tensor, lengths: torch.Tensor, level: Level) -> torch.Tensor:

@@ -1,0 +1,102 @@
+"""What a person would write with TRL's own trainer of rewarded completions: the yardstick for our updates."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from optimize_child.tokenizer import load_tokenizer
+from peft import LoraConfig, set_peft_model_state_dict
+from transformers import AutoModelForCausalLM, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from datasets import Dataset
+
+# GSPO as TRL's notes on the paper set it up.
+GSPO = {"importance_sampling_level": "sequence", "loss_type": "grpo", "epsilon": 3e-4, "epsilon_high": 4e-4}
+
+
+def make_trainer(
+    base: Path,
+    prompts: list[list[dict[str, Any]]],
+    reward: Callable[..., list[float | None]],
+    *,
+    lora: dict[str, Any],
+    kind: type[GRPOTrainer] = GRPOTrainer,
+    callbacks: Sequence[Any] = (),
+    **settings: Any,
+) -> GRPOTrainer:
+    """TRL's trainer over the prompts as they stand, at TRL's defaults where `settings` says nothing else."""
+    return kind(
+        model=AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
+        reward_funcs=reward,
+        args=GRPOConfig(
+            use_cpu=True,
+            bf16=False,
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            shuffle_dataset=False,
+            **settings,
+        ),
+        train_dataset=Dataset.from_list([{"prompt": prompt} for prompt in prompts]),
+        processing_class=load_tokenizer(base),
+        peft_config=LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear", **lora),
+        callbacks=list(callbacks),
+    )
+
+
+class Update:
+    """One of our updates: the adapter before it, its prompts' tokens, its completions' tokens and scores."""
+
+    def __init__(self, weights: dict[str, torch.Tensor], rollouts: Sequence[Any]) -> None:
+        self.weights = weights
+        self.messages = [rollout.prompt.messages for rollout in rollouts if rollout.index == 0]
+        self.prompts = [rollout.prompt.tokens for rollout in rollouts]
+        self.completions = [rollout.tokens for rollout in rollouts]
+        self.scores = [rollout.reward.total for rollout in rollouts]
+
+
+def replayed(base: Path, updates: list[Update], output: Path, config: dict[str, Any]) -> list[dict[str, float]]:
+    """What TRL logs of the same updates: each from our adapter, over our completions and their scores."""
+    rl = config["rlHyperparams"]
+    coming = iter(updates)
+
+    class Replay(GRPOTrainer):
+        def _generate_single_turn(self, prompt_ids, *_: Any, **__: Any):
+            self.update = next(coming)
+            assert prompt_ids == self.update.prompts
+            return self.update.completions, None
+
+    class OurWeights(TrainerCallback):
+        def on_step_begin(self, args, state, control, model=None, **_: Any) -> None:
+            set_peft_model_state_dict(model, updates[state.global_step].weights)
+
+    def scores(**_: Any) -> list[float | None]:
+        return trainer.update.scores
+
+    trainer = make_trainer(
+        base,
+        [messages for update in updates for messages in update.messages],
+        scores,
+        kind=Replay,
+        lora={"r": rl["lora"]["rank"], "lora_alpha": rl["lora"]["alpha"]},
+        callbacks=[OurWeights()],
+        output_dir=str(output),
+        num_generations=rl["groupSize"],
+        per_device_train_batch_size=rl["groupSize"] * rl["promptsPerStep"],
+        max_steps=len(updates),
+        max_completion_length=rl["maxCompletionLength"],
+        beta=rl["klBeta"],
+        temperature=rl["temperature"],
+        learning_rate=rl["optimizer"]["learningRate"],
+        max_grad_norm=rl["optimizer"]["maxGradNorm"],
+        gradient_checkpointing=False,
+        **(GSPO if config["method"] == "gspo" else {}),
+    )
+    for parameter in trainer.model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    trainer.train()
+    return [entry for entry in trainer.state.log_history if "loss" in entry]
