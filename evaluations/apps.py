@@ -9,6 +9,7 @@ class EvaluationsConfig(AppConfig):
 
     def ready(self) -> None:
         """Offer scores, promotion and graders to the apps below, and say which evaluations still want their judges."""
+        from evaluations.bundle_graders import canonical_bundle, sandbox_facts
         from evaluations.claims import list_claims
         from evaluations.in_progress import evaluations_in_progress, pipelines_in_progress
         from evaluations.judging import HOLDER, wants_judge
@@ -25,6 +26,8 @@ class EvaluationsConfig(AppConfig):
         promotion.provide(Promotions())
         graders.provide(KnownRules())
         graders.provide_target("http", canonical_service)
+        graders.provide_target("bundle", canonical_bundle)
+        box.FACTS["bundles"] = sandbox_facts
         box.CLAIM_LISTERS.append(list_claims)
         LISTERS.extend([evaluations_in_progress, pipelines_in_progress])
         HOLDERS[HOLDER] = wants_judge

@@ -57,6 +57,12 @@ class MalformedMark(InvalidInput):
     code = "malformed_mark"
 
 
+class BundleNotUsable(Refused):
+    """A bundle's function cannot score here; the code says why."""
+
+    code = "bundle_not_usable"
+
+
 class NothingToResume(Conflict):
     code = "nothing_to_resume"
 

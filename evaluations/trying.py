@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evaluations.bundle_graders import bundle_facts
 from evaluations.errors import GraderNotReady
 from evaluations.graders import Verdict, judge_of
 from evaluations.graders.rule import Parameter, read_parameters
@@ -46,10 +47,6 @@ class Kind:
         return (self.target, *self.beside)
 
 
-def _bundle_facts(target: Target) -> dict[str, Any]:
-    return {"bundle": target.target, "module": target.module, "function": target.function}
-
-
 def _target(help: str) -> Parameter:
     return Parameter("target", "text", help, is_required=True, longest=MAX_URL)
 
@@ -58,7 +55,7 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (
     Kind("http", "What a service that somebody runs says of an answer.",
          _target("The service's whole URL; its host must be one that the operator lists."), service_facts),
     Kind("bundle", "What a function of your own says of an answer.",
-         _target("NS/NAME[:VERSION]#MODULE[:FUNCTION]; the function is compute_score unless said."), _bundle_facts),
+         _target("NS/NAME[:VERSION]#MODULE[:FUNCTION]; the function is compute_score unless said."), bundle_facts),
     Kind("model", "What a registered model says of an answer.", _target("NS/NAME[:VERSION]"),
          lambda target: {"model": target.target},
          (Parameter("instructions", "text", "What the judge is told; else what it inherits. Ask for JSON with a score "

@@ -10,7 +10,7 @@ from registry.queries import resolve_version
 from runs.descriptor import RewardTerm, RunDescriptor
 from runs.facts import BundleFacts, Facts
 from runs.looking_up import tried
-from runs.reward import grader_text, instructions_of, target_of, terms_of
+from runs.reward import FUNCTION, grader_text, instructions_of, target_of, terms_of
 
 
 def find_scorers(problems: list[Problem], descriptor: RunDescriptor, facts: Facts, namespace: str) -> Facts:
@@ -33,6 +33,7 @@ class _Search:
     def look(self, path: str, term: RewardTerm) -> None:
         if term.kind == "rule" and term.bundle:
             self._bundle(f"{path}.bundle", term.bundle)
+            self._function(f"{path}.module", term)
         elif term.kind == "model" and term.model:
             self._judge(f"{path}.model", term.model, term)
         elif term.kind == "grader":
@@ -54,6 +55,13 @@ class _Search:
         version = tried(self.problems, path, partial(resolve_version, "bundle", named, namespace=self.namespace))
         if version is not None:
             self.bundles[named] = BundleFacts(named, version.reference, version.pk, version.content_hash)
+
+    def _function(self, path: str, term: RewardTerm) -> None:
+        """What a rule names can score: the function is there, and this machine gives it a sandbox."""
+        bundle = self.bundles.get(term.bundle or "")
+        if bundle is not None and term.module:
+            grader = f"bundle:{bundle.reference}#{term.module}:{term.function or FUNCTION}"
+            tried(self.problems, path, partial(available_grader, grader))
 
     def _judge(self, path: str, named: str, term: RewardTerm) -> None:
         told = instructions_of(term, self.descriptor)

@@ -27,7 +27,7 @@ LENGTH, BEGUN = struct.Struct("<I"), struct.Struct("<Q")
 MAX_FRAME = 4 << 20
 FRAMES_AHEAD = 3
 START_SECONDS = 30.0
-STOPPED_SECONDS = 10.0
+STOPPED_SECONDS = 1.0
 ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
 """All that is in it. Hashes do not vary, so that a set is walked in the same order every time."""
 
@@ -55,7 +55,7 @@ class Confined:
     def __init__(self, root: Path, *, walls: Sequence[str], files: Path | None = None, module: str = "",
                  function: str = "", seconds: float = START_SECONDS, memory_bytes: int = 1 << 30,
                  cpu_seconds: float = 3600):
-        self._seconds, self._ahead = seconds, 0
+        self._seconds, self._answered = seconds, 0
         self.cpu_seconds = int(cpu_seconds)
         self._mine, theirs = socket.socketpair()
         shared = os.memfd_create("begun")
@@ -71,9 +71,9 @@ class Confined:
                 [executable(), "-I", "-S", "-B", str(INSIDE), json.dumps(configuration)], env=ENVIRONMENT, cwd="/",
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=True,
                 pass_fds=(theirs.fileno(), shared), start_new_session=True)
-        except BaseException:
+        except OSError as error:
             self._mine.close()
-            raise
+            raise NotStarted("sandbox_failed", f"The process of the bundle does not start: {error}.") from error
         finally:
             theirs.close()
             os.close(shared)
@@ -87,6 +87,9 @@ class Confined:
     def _await_ready(self) -> dict[str, Any]:
         try:
             said = self._first()
+        except _Lie as lie:
+            self.close()
+            raise NotStarted("bundle_broke", str(lie)) from lie
         except BaseException:
             self.close()
             raise
@@ -104,7 +107,7 @@ class Confined:
             for frame in self._frames(self._receive(limit - time.monotonic())):
                 if isinstance(frame, dict):
                     return frame
-                raise NotStarted("bundle_broke", "The bundle spoke out of turn while it was imported.")
+                raise _Lie("The bundle spoke out of turn while it was imported.")
             if self._mine.fileno() < 0:
                 raise NotStarted("bundle_broke", f"The bundle {self._how_it_ended()} while it was imported.")
         raise NotStarted("bundle_too_slow", f"Importing the bundle took more than {max(self._seconds, START_SECONDS):g}"
@@ -114,38 +117,38 @@ class Confined:
         """The entries of the first items, `size` sent at a time, and how it ended where they are not of all."""
         self._go_on()
         entries: list[Any] = []
-        start, sent, queue = self._count(), 0, bytearray()
-        mark, since = start, time.monotonic()
+        sent, queue, ahead = 0, bytearray(), size * FRAMES_AHEAD if size > 1 else 1
+        mark, since = self._count(), time.monotonic()
         while len(entries) < len(items):
-            while sent < len(items) and sent - len(entries) < size * FRAMES_AHEAD and not queue:
+            while sent < len(items) and sent - len(entries) < ahead and not queue:
                 body = marshal.dumps(list(items[sent:sent + size]))
                 queue += LENGTH.pack(len(body)) + body
                 sent = min(sent + size, len(items))
             try:
-                received = self._exchange(queue, self._seconds / 4)
-                frames = list(self._frames(received))
+                before = len(entries)
+                for frame in self._frames(self._exchange(queue, self._seconds / 4)):
+                    entries += _answered(frame, self._answered + len(entries), sent - len(entries))
             except _Lie as lie:
-                return entries, self._end("invalid_result", str(lie), start, sent, len(entries))
-            now = self._count()
-            if frames or now != mark:
-                mark, since = now, time.monotonic()
-            for frame in frames:
-                if not isinstance(frame, list) or len(entries) + len(frame) > sent:
-                    return entries, self._end("invalid_result", "The bundle answered what was not asked.", start, sent,
-                                              len(entries))
-                entries += frame
+                return entries, self._end("invalid_result", str(lie), 0)
+            if len(entries) > before or self._count() != mark:
+                mark, since = self._count(), time.monotonic()
+            lost = self._lost(len(entries), sent)
             if self._mine.fileno() < 0 and len(entries) < len(items):
-                return entries, self._end("crash", f"The bundle {self._how_it_ended()}.", start, sent, len(entries))
+                return entries, self._end("crash", f"The bundle {self._how_it_ended()}.", lost)
             if time.monotonic() - since > self._seconds:
-                return entries, self._end("timeout", f"The function took more than {self._seconds:g} seconds.", start,
-                                          sent, len(entries))
+                return entries, self._end("timeout", f"The function took more than {self._seconds:g} seconds.", lost)
+        self._answered += len(entries)
         self._stop()
         return entries, None
 
-    def _end(self, cause: str, reason: str, start: int, sent: int, answered: int) -> Ended:
-        begun = min(max(self._count() - start, answered + 1), max(sent, answered + 1))
+    def _lost(self, answered: int, sent: int) -> int:
+        """How many of the items that are sent and not answered lie behind it already, if it ended now."""
+        begun = self._count() - self._answered - answered
+        return max(0, min(begun, sent - answered) - 1)
+
+    def _end(self, cause: str, reason: str, lost: int) -> Ended:
         self.close()
-        return Ended(cause, reason, begun - answered - 1)
+        return Ended(cause, reason, lost)
 
     def _count(self) -> int:
         return int(BEGUN.unpack_from(self._begun)[0])
@@ -195,9 +198,7 @@ class Confined:
     def _how_it_ended(self) -> str:
         with suppress(subprocess.TimeoutExpired):
             status = self._process.wait(STOPPED_SECONDS)
-            if status < 0:
-                return f"was ended by the signal {signal.Signals(-status).name}"
-            return f"ended its process with the status {status}"
+            return f"was ended by the signal {-status}" if status < 0 else f"ended its process with the status {status}"
         return "closed its channel"
 
     def _stop(self) -> None:
@@ -228,6 +229,13 @@ class Confined:
         self._selector.close()
         self._signal(signal.SIGKILL)
         self._process.wait()
+
+
+def _answered(frame: Any, expected: int, most: int) -> list[Any]:
+    """The entries of a frame that goes on where the last one ended. Raises _Lie."""
+    if type(frame) is not list or not 1 < len(frame) <= most + 1 or frame[0] != expected:
+        raise _Lie("The bundle answered what was not asked.")
+    return frame[1:]
 
 
 class _Lie(Exception):

@@ -1,7 +1,7 @@
-"""A bundle's function as a scorer: it lives in a confined process, and an item that ends it costs its own score alone."""
+"""A bundle's function as a scorer: it lives in a confined process, and an item that ends it costs its own score."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -63,8 +63,8 @@ class BundleScorer:
                 self._renew()
                 continue
             self._process = None
-            if self.is_batch and not alone:
-                alone = len(rest) - len(answered)  # which item of the call it was shows once each has its own
+            if not alone and (self.is_batch or ended.cause == "invalid_result"):
+                alone = len(rest) - len(answered)  # which item it was shows once each is asked by itself
                 continue
             # Items that were done when it ended, but whose scores were still inside, are scored again first.
             verdicts += self.score(items[len(verdicts):len(verdicts) + ended.lost])

@@ -78,7 +78,8 @@ def _create(wish: Wish, source: Snapshot, actor: Actor) -> Comparison:
     fan, targets = _targets(wish, source)
     row = Comparison.objects.create(
         id=_identity(wish, source), workload=workload, source=source, dataset=dataset_of(asked, workload),
-        phase=phases.PREPARING, grader=available_grader(wish.grader or source.run.grader or workload.grader or DEFAULT),
+        phase=phases.PREPARING, grader=available_grader(wish.grader or source.run.grader or workload.grader or DEFAULT,
+                                                        namespace=workload.namespace_id),
         max_new_tokens=wish.max_new_tokens, fan=fan, submission_id=wish.submission_id, submission_digest=wish.digest,
         created_by=actor.name)
     Target.objects.bulk_create([Target(comparison=row, position=number, kind=kind, run=run)

@@ -70,7 +70,7 @@ def read_spec(document: Any) -> Spec:
     scratch = document.get("scratch")
     _same(scratch is None or (isinstance(scratch, str) and Path(scratch).is_absolute()),
           f"scratch is {scratch!r}; it must be the whole path of a folder.")
-    return Spec(read, on_failure, _limits(document.get("limits") or {}), Path(scratch) if scratch else None)
+    return Spec(read, on_failure, read_limits(document.get("limits") or {}), Path(scratch) if scratch else None)
 
 
 def _term(number: int, term: Any) -> TermSpec:
@@ -86,7 +86,8 @@ def _term(number: int, term: Any) -> TermSpec:
     return TermSpec(name, float(weight), kind, means[0], term[means[0]])
 
 
-def _limits(found: Any) -> Limits:
+def read_limits(found: Any) -> Limits:
+    """What stands under `limits`. Raises NotReady with the code `bad_spec`."""
     _same(isinstance(found, Mapping), "limits is no JSON object.")
     seconds, memory = found.get("seconds", Limits.seconds), found.get("memoryBytes", Limits.memory_bytes)
     for name, value in (("seconds", seconds), ("memoryBytes", memory)):

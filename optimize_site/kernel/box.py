@@ -12,6 +12,8 @@ VERSION = "0.1.0"
 ClaimLister = Callable[[str], list[dict[str, Any]]]
 # Apps that hold devices add a function here: given a workload name or "", its claims as `capacity` shows them.
 CLAIM_LISTERS: list[ClaimLister] = []
+# Apps whose work depends on what this machine can do add here how `info` tells of it.
+FACTS: dict[str, Callable[[], Any]] = {}
 
 
 def describe() -> dict[str, Any]:
@@ -21,7 +23,7 @@ def describe() -> dict[str, Any]:
         "engines": setting("trainer.runs.allowed-engines"), "home": str(home()), "startup": "complete",
         "node": platform.node(), "disk": disk(),
         "devices": [_device(device) for device in Device.objects.for_models().order_by("index")],
-    }
+    } | {name: facts() for name, facts in FACTS.items()}
 
 
 def disk() -> dict[str, Any]:

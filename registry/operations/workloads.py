@@ -41,7 +41,7 @@ def create_workload(name: str, *, dataset: str = "", grader: str = "", descripti
     namespace, _ = Namespace.objects.get_or_create(name=name, defaults={"created_by": actor.name})
     _check_namespace(namespace)
     version = _dataset(dataset, name) if dataset else None
-    scorer = _grader(grader, dataset=dataset)
+    scorer = _grader(grader, dataset=dataset, namespace=name)
     try:
         with transaction.atomic():
             workload = Workload.objects.create(name=name, namespace=namespace, description=description, grader=scorer,
@@ -79,7 +79,7 @@ def set_evaluation(workload: Workload, *, dataset: str, grader: str = "", actor:
     """Set the dataset and grader that judge the workload's models. Scores under other ones leave its default table."""
     actor.require("operator")
     version = _dataset(dataset, workload.namespace_id)
-    scorer = _grader(grader, dataset=dataset)
+    scorer = _grader(grader, dataset=dataset, namespace=workload.namespace_id)
     if (version, scorer) == (workload.evaluation_dataset, workload.grader):
         return workload
     return _change(workload, "evaluation_set", actor, {"evaluation_dataset": version, "grader": scorer},
@@ -223,10 +223,10 @@ def _dataset(text: str, namespace: str) -> Version:
     return resolve_version(Artifact.Kind.DATASET, text, namespace=namespace)
 
 
-def _grader(text: str, *, dataset: str) -> str:
+def _grader(text: str, *, dataset: str, namespace: str) -> str:
     """The grader's one text, checked; the default one where a dataset was named without."""
     if text:
-        return available_grader(text)
+        return available_grader(text, namespace=namespace)
     return DEFAULT if dataset else ""
 
 

@@ -1,7 +1,8 @@
 """The confined process's work: put the walls up, import the bundle, say what its function takes, and score what comes.
 
 Frames pass over one socket, each behind its length in four bytes. In come lists of items as `marshal` writes them, from
-the one who started this; out goes JSON, which whoever reads it need not trust. How many items were begun stands in
+the one who started this; out goes JSON, which whoever reads it need not trust: a list of entries behind the number of
+items that were answered before. How many items were begun stands in
 shared memory, so that an end without a word can be laid at the door of the item that brought it.
 """
 
@@ -50,15 +51,15 @@ def _serve(channel: "Channel", configuration: dict[str, Any], begun: mmap.mmap) 
     gc.freeze()
     count = 0
     while (items := channel.hear()) is not None:
-        said, held = clock(), []
+        said, held = clock(), [count]
         for entry in call.many(items) if call.is_batch else _singly(items, call.one, count, mark, begun):
             held.append(entry)
-            if len(held) >= HELD_ENTRIES or clock() - said > HELD_SECONDS:
+            count += 1
+            if len(held) > HELD_ENTRIES or clock() - said > HELD_SECONDS:
                 channel.say(held)
-                said, held = clock(), []
-        if held:
+                said, held = clock(), [count]
+        if len(held) > 1:
             channel.say(held)
-        count += len(items)
 
 
 def _singly(items: list[Any], one: Callable[[Any], Any], count: int, mark: Callable[..., None],

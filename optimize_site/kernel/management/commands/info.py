@@ -23,4 +23,14 @@ class Command(PlainCommand):
             ("Devices", ", ".join(f"{device['name']} ({device['uuid']})" for device in info["devices"])),
             ("Disk", f"{disk['freeBytes'] / 1024**3:.1f} GiB free of {disk['totalBytes'] / 1024**3:.1f} GiB"
                      + (" (low)" if disk["isLow"] else "")),
+            ("Bundles", _bundles(info["bundles"])),
         ], title="Box")
+
+
+def _bundles(found: dict[str, Any]) -> str:
+    """Which walls stand around a scoring bundle's code, or why it may not run."""
+    missing = "; ".join(f"no {wall}: {reason}" for wall, reason in found["missing"].items())
+    if found["isSandbox"]:
+        return f"scored in a sandbox of {', '.join(found['walls'])}" + (f" ({missing})" if missing else "")
+    return ("scored WITHOUT a sandbox, as the settings allow" if found["unsandboxedAllowed"] else
+            "refused, this machine gives no sandbox") + f" ({missing})"

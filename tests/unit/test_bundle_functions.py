@@ -1,0 +1,98 @@
+"""What a bundle's function may look like, what it is given, and what may come back."""
+
+import pytest
+
+from evaluations.bundles.inside.calling import Call, NoFunction, read
+from evaluations.scoring.terms import Item, NotReady
+from tests.bundles import answers, scoring
+
+PROMPT = [{"role": "user", "content": "2 + 2"}]
+
+
+@pytest.mark.requirement("R029")
+def test_a_function_gets_what_it_takes_by_verl_s_names(tmp_path):
+    text = ("import json\nfrom . import helpers\nTABLE = open(__file__.replace('reward', 'helpers')).read()\n"
+            "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+            "    return {'score': helpers.share(solution_str, ground_truth), 'acc': True, 'reason': json.dumps("
+            "[data_source, extra_info, len(TABLE)])}\n")
+    helpers = "def share(a, b): return 1.0 if a == b else 0.5\n"
+    item = Item(7, PROMPT, "four", "four", tools=[{"name": "add"}], calls=None)
+    with scoring(tmp_path, text, helpers=helpers) as scorer:
+        verdict = scorer.score([item])[0]
+    assert (verdict.score, verdict.is_exact, verdict.fields) == (1.0, True, {"acc": True})
+    given = '{"index": 7, "prompt": [{"role": "user", "content": "2 + 2"}], "tools": [{"name": "add"}], "calls": null}'
+    assert verdict.explanation == f'["", {given}, {len(helpers)}]'
+
+
+@pytest.mark.parametrize("text", [
+    "async def compute_score(solution_str):\n    import asyncio\n    await asyncio.sleep(0)\n"
+    "    return await asyncio.to_thread(len, solution_str) / 4\n",
+    "def compute_score(solution_strs, ground_truths):\n    return [len(said) / 4 for said in solution_strs]\n",
+    "async def compute_score(solution_strs):\n    return [len(said) / 4 for said in solution_strs]\n",
+    "class Length:\n    def __call__(self, *, solution_str, weight=4): return len(solution_str) / weight\n"
+    "compute_score = Length()\n",
+    "def compute_score(**given):\n    return len(given['solution_str']) / 4\n",
+], ids=["async", "many", "async-many", "object", "any"])
+def test_sync_and_async_one_and_many(tmp_path, text):
+    with scoring(tmp_path, text) as scorer:
+        assert [verdict.score for verdict in scorer.score(answers("a", "bb", "cccc"))] == [0.25, 0.5, 1.0]
+
+
+def test_a_function_of_many_that_fails_is_asked_one_by_one(tmp_path):
+    """Wrong counts, errors and an end of the process: only the answer at fault loses its score."""
+    text = ("import os\ndef compute_score(solution_strs):\n"
+            "    if 'end' in solution_strs: os._exit(3)\n"
+            "    if 'raise' in solution_strs: raise ValueError('no')\n"
+            "    if 'few' in solution_strs: return []\n"
+            "    if 'dict' in solution_strs: return {'score': 1}\n"
+            "    return [1 for _ in solution_strs]\n")
+    with scoring(tmp_path, text) as scorer:
+        verdicts = scorer.score(answers("a", "end", "b", "raise", "few", "dict", "c"))
+    assert [verdict.cause for verdict in verdicts] == ["", "crash", "", "error", "invalid_result", "invalid_result", ""]
+    assert verdicts[3].explanation == "ValueError: no (reward.py, line 4)"
+    assert verdicts[1].explanation == "The bundle ended its process with the status 3."
+
+
+@pytest.mark.parametrize(("text", "code", "said"), [
+    ("import numpy_of_nobody", "bundle_does_not_import", "numpy_of_nobody"),
+    ("1 / 0", "bundle_does_not_import", "ZeroDivisionError: division by zero (reward.py, line 1)"),
+    ("raise SystemExit(0)", "bundle_does_not_import", "SystemExit"),
+    ("import os; os._exit(0)", "bundle_broke", "status 0 while it was imported"),
+    ("import os; os.write(3, b'x' * 9); os.write(4, b'x' * 9); os.write(5, b'x' * 9); os.write(6, b'x' * 9)\n",
+     "bundle_", ""),
+    ("def other(): pass", "bundle_without_function", "has no function compute_score"),
+    ("compute_score = 1", "bundle_without_function", "has no function compute_score"),
+    ("def compute_score(solution_str, tokenizer): return 1", "bundle_function_asks_more", "needs tokenizer"),
+    ("def compute_score(solution_str, /): return 1", "bundle_function_asks_more", "by its place only"),
+], ids=["import", "error", "exit", "end", "noise", "none", "number", "more", "places"])
+def test_what_cannot_be_called_is_refused_before_anything_is_scored(tmp_path, text, code, said):
+    with pytest.raises(NotReady) as refused, scoring(tmp_path, text):
+        pass
+    assert refused.value.code.startswith(code) and said in refused.value.reason
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_other_bytes_than_those_that_were_named_are_not_run(tmp_path):
+    from evaluations.bundles.scorer import make_bundle
+    from evaluations.scoring.spec import Limits
+    from tests.bundles import packed
+
+    archive = tmp_path / "bundle.zip"
+    archive.write_bytes(packed(reward="def compute_score(): return 1"))
+    body = {"archive": str(archive), "sha256": "0" * 64, "module": "reward", "function": "compute_score"}
+    for wrong in (body, body | {"archive": str(tmp_path / "none.zip")}, {}):
+        with pytest.raises(NotReady) as refused:
+            make_bundle(wrong, Limits(), tmp_path)
+        assert refused.value.code in ("bundle_unreadable", "bad_spec")
+
+
+def test_what_comes_back_is_read_as_documented():
+    assert [read(value) for value in (0, 1, True, 0.5)] == [0.0, 1.0, 1.0, 0.5]
+    assert read({"score": 0.5, "acc": False, "explanation": "so", "n": 3}) == {"s": 0.5, "x": "so", "f": {"acc": False}}
+    many = read({"score": 1} | {f"part {number}" + "x" * 100: True for number in range(50)} | {"reason": "y" * 9000})
+    assert (len(many["f"]), max(map(len, many["f"])), len(many["x"])) == (32, 80, 2000)
+
+
+def test_a_function_without_a_signature_is_refused():
+    with pytest.raises(NoFunction):
+        Call(dict.fromkeys)
