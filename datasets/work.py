@@ -18,11 +18,11 @@ from optimize_site.kernel.losses import loss_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
 from optimize_site.kernel.plan_parts import base_model_part
-from optimize_site.kernel.work import Ask, Ending, takes_host_work
+from optimize_site.kernel.work import Ask, Ending, OneByOne, takes_host_work
 from registry.base_model_queries import base_model_state
 
 
-class AnalysisWork:
+class AnalysisWork(OneByOne):
     """Analyses. What one measured of single rows lies in its folder, and a later attempt goes on from there."""
 
     kind = queries.KIND

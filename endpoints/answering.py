@@ -14,7 +14,7 @@ from optimize_site.kernel.conf import setting
 from optimize_site.kernel.losses import loss_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import PhaseTable, move
-from optimize_site.kernel.work import Ask, Ending, attempt_folder
+from optimize_site.kernel.work import Ask, Ending, OneByOne, attempt_folder
 from optimize_site.kernel.work_row import WorkRow
 from registry.adapter_folder import lay_out_adapter
 from registry.base_model_queries import BaseModelState
@@ -24,7 +24,7 @@ from registry.models import Version
 CANDIDATE, BASE = "candidate", "base"
 
 
-class AnsweringWork:
+class AnsweringWork(OneByOne):
     """A kind of work that asks a model; subclasses say what is asked, and what an answer and the end mean."""
 
     kind: str

@@ -191,8 +191,7 @@ class Driver:
         with transaction.atomic():
             claims.lock(self.attempt.lease)
             row = row_of(self.attempt.holder_kind, self.attempt.holder_id)
-            for event in found:
-                self.kind.on_event(row, self.attempt, event)
+            self.kind.on_events(row, self.attempt, found)
             Attempt.objects.filter(pk=self.attempt.pk).update(events_offset=offset)
             bell.notify(self.attempt.holder_kind, self.attempt.holder_id)
         self.attempt.refresh_from_db(fields=["events_offset", "first_step", "last_step"])

@@ -14,7 +14,7 @@ from optimize_site.kernel.conf import home, setting
 from optimize_site.kernel.losses import loss_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
-from optimize_site.kernel.work import Ask, Ending, takes_host_work
+from optimize_site.kernel.work import Ask, Ending, OneByOne, takes_host_work
 from registry import phases
 from registry.models import BaseModel
 from registry.operations.models import register_base_model
@@ -24,7 +24,7 @@ FOLDER_ID = 16
 READING_STAGES = frozenset({"starting", "reading", "resolving"})
 
 
-class BaseModelWork:
+class BaseModelWork(OneByOne):
     """Preparations run on the host's slots, so that they neither hold a device nor wait behind training."""
 
     kind = "base_model"

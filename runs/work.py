@@ -1,6 +1,8 @@
 """The kind of work that trains a run: what waits, what to run, what its events mean, how its job ended."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -17,7 +19,7 @@ from optimize_site.kernel.losses import STALLED, stall_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
 from optimize_site.kernel.plan_parts import base_model_part
-from optimize_site.kernel.work import Ask, Ending, attempt_folder
+from optimize_site.kernel.work import Ask, Ending, OneByOne, attempt_folder
 from registry.base_model_queries import base_model_state
 from runs import queries
 from runs.descriptor import REINFORCEMENT
@@ -36,11 +38,12 @@ from runs.snapshots import verify_snapshot
 
 TRIED_AGAIN = frozenset({"unexpected", "snapshot_invalid", "job_not_started"})
 """Failures that another attempt may not meet again; every other one would only repeat."""
+FIGURES_AT_ONCE = 1000
 OUT_OF_MEMORY = ("This machine ran out of memory and the run's job was ended by its kernel.",
                  "Lower execution.microBatchSequences or config.maxSeqLength, or turn on model.gradientCheckpointing.")
 
 
-class RunWork:
+class RunWork(OneByOne):
     """Training runs."""
 
     kind = queries.KIND
@@ -73,6 +76,14 @@ class RunWork:
                                       **common)
         validation = _rows_part(row, "validationDataset") if row.references.get("validationDataset") else None
         return supervised_body(validation=validation, smoke=row.smoke, **common)
+
+    def on_events(self, row: Run, attempt: Attempt, events: Sequence[dict[str, Any]]) -> None:
+        """Figures that follow each other are stored at once: a job may have trained for long before it is read."""
+        for type_, group in groupby(events, key=lambda event: event["type"]):
+            if type_ == "metrics":
+                _store_figures(row, attempt, list(group))
+            else:
+                super().on_events(row, attempt, list(group))
 
     def on_event(self, row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
         handle = HANDLERS.get(event["type"])
@@ -185,14 +196,20 @@ def _on_plan_size(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
 
 
 def _on_metrics(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    _store_figures(row, attempt, [event])
+
+
+def _store_figures(row: Run, attempt: Attempt, events: Sequence[dict[str, Any]]) -> None:
+    """Figures of updates, in order; a later one of the same update takes the earlier one's place."""
     if row.phase in {"STARTING_JOB", "QUEUED", "PREPARING"}:
         _move(row, "TRAINING", stage={})
-    step = event["step"]
-    metric = Metric(run=row, step=step, attempt=attempt.number, values=event["values"], at=_when(event))
-    Metric.objects.bulk_create([metric], update_conflicts=True, unique_fields=["run", "step"],
-                               update_fields=["attempt", "values", "at"])
-    _keep(row, observed_step=step, summary=row.summary | {"lastLoss": event["values"].get("loss")})
-    first = attempt.first_step if attempt.first_step is not None else step
+    rows = {event["step"]: Metric(run=row, step=event["step"], attempt=attempt.number, values=event["values"],
+                                  at=_when(event)) for event in events}
+    Metric.objects.bulk_create(rows.values(), update_conflicts=True, unique_fields=["run", "step"],
+                               update_fields=["attempt", "values", "at"], batch_size=FIGURES_AT_ONCE)
+    step = events[-1]["step"]
+    _keep(row, observed_step=step, summary=row.summary | {"lastLoss": events[-1]["values"].get("loss")})
+    first = attempt.first_step if attempt.first_step is not None else events[0]["step"]
     Attempt.objects.filter(pk=attempt.pk).update(first_step=first, last_step=step)
     attempt.first_step, attempt.last_step = first, step
 

@@ -30,9 +30,7 @@ def claim(run):
 
 
 def say(run, attempt, *events):
-    row = WORK.get(run.pk)
-    for event in events:
-        WORK.on_event(row, attempt, {"v": 1, "t": time.time()} | event)
+    WORK.on_events(WORK.get(run.pk), attempt, [{"v": 1, "t": time.time()} | event for event in events])
     return reread(run)
 
 

@@ -1,5 +1,6 @@
 """What a kind of work tells the device workers: what waits, what to run, what its events mean, how it ended."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -47,8 +48,8 @@ class WorkKind(Protocol):
     def plan(self, row: Any, attempt: Attempt) -> dict[str, Any]:
         """Everything the job needs, nothing left to a default. May verify files and set `attempt.resumed_step`."""
 
-    def on_event(self, row: Any, attempt: Attempt, event: dict[str, Any]) -> None:
-        """One event of the job, in order, exactly once."""
+    def on_events(self, row: Any, attempt: Attempt, events: Sequence[dict[str, Any]]) -> None:
+        """The next events of the job, in order, each exactly once."""
 
     def on_exit(self, row: Any, attempt: Attempt, ending: Ending) -> None:
         """The job's process is gone and all its events were read: move the row on. The lease is released in the
@@ -56,6 +57,18 @@ class WorkKind(Protocol):
 
     def ask(self, row: Any) -> Ask:
         """What the row wants of its job now: to end, because it was cancelled, or to rest."""
+
+
+class OneByOne:
+    """Takes events one after another, by the `on_event` of its kind; what a kind stores many of it may store at once.
+    """
+
+    def on_event(self, row: Any, attempt: Attempt, event: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def on_events(self, row: Any, attempt: Attempt, events: Sequence[dict[str, Any]]) -> None:
+        for event in events:
+            self.on_event(row, attempt, event)
 
 
 def takes_host_work(device: Device) -> bool:

@@ -17,7 +17,7 @@ from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.ids import new_id
 from optimize_site.kernel.models import Attempt, Device, Lease
 from optimize_site.kernel.phases import move, table
-from optimize_site.kernel.work import attempt_folder
+from optimize_site.kernel.work import OneByOne, attempt_folder
 from optimize_site.processes import Identity, start_time
 from registry.models import BaseModel
 
@@ -27,7 +27,7 @@ PHASES = table("fake", {"WAITING": {"RUNNING"}, "RUNNING": {"WAITING", "DONE", "
                active={"RUNNING"})
 
 
-class FakeKind:
+class FakeKind(OneByOne):
     """Work whose rows are spare BaseModel rows and whose plan a test sets."""
 
     kind = "fake"

@@ -115,6 +115,18 @@ def test_each_step_s_figures_are_kept_and_a_replayed_step_replaces_its_row(run):
     assert (attempt.first_step, attempt.last_step) == (1, 2)
 
 
+def test_figures_that_were_read_at_once_are_stored_at_once(run, django_assert_max_num_queries):
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(1))
+    with django_assert_max_num_queries(6):
+        say(run, attempt, *(metrics(step, loss=step / 10) for step in (2, 3, 4, 3, 4, 5)))
+    row = reread(run)
+    assert [(one.step, one.values["loss"]) for one in row.metrics.order_by("step")] == [
+        (1, 1.0), (2, 0.2), (3, 0.3), (4, 0.4), (5, 0.5)]
+    attempt.refresh_from_db()
+    assert (row.observed_step, attempt.first_step, attempt.last_step) == (5, 1, 5)
+
+
 @pytest.mark.requirement("R086")
 def test_validation_stands_beside_the_training_loss_and_the_last_reading_is_shown(run):
     attempt = claim(run)
