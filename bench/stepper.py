@@ -16,10 +16,10 @@ ARMS = Path(__file__).parent / "arms"
 class Stepper:
     """Starts the arm, waits until it stands before its first step, and then drives it step by step."""
 
-    def __init__(self, script: str, settings: dict[str, Any], *, threads: int) -> None:
+    def __init__(self, script: str, settings: dict[str, Any], *, threads: int, python: str = "") -> None:
         self.replies: list[dict[str, Any]] = []
         self._process = subprocess.Popen(
-            [str(job_python()), "-P", str(ARMS / script), json.dumps(settings)],
+            [python or str(job_python()), "-P", str(ARMS / script), json.dumps(settings)],
             env=environment(ARMS, ENGINE_TESTS, threads=threads),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
