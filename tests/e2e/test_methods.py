@@ -3,16 +3,19 @@
 import json
 import os
 import signal
+import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.e2e import running
 from tests.e2e.conftest import wait_until
-from tests.e2e.running import adapter_hash, attempt_of, finish, losses, run_of
-from tests.e2e.tiny_box import descriptor
+from tests.e2e.running import OVER, adapter_hash, attempt_of, finish, losses, run_of
+from tests.e2e.tiny_box import TINY, descriptor
+from tests.grader_service import reply, serving
 
-STEPS = 60
+STEPS, REWARDED = 60, 40
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +42,94 @@ def test_a_run_over_pairs_whose_job_is_killed_gives_the_bytes_of_one_that_was_le
     assert (run["preference"]["step"], run["preference"]["accuracy"]) == (STEPS, 1.0)
 
 
+@pytest.mark.requirement("R016", "R028", "R283")
+def test_a_run_over_rewards_killed_and_rested_gives_the_bytes_of_one_that_was_left_alone(box, http, rewarded):
+    run_id = start_over_rewards(http)
+    path = f"/v1/training/runs/{run_id}"
+    wait_until(lambda: (run_of(http, run_id)["savedStep"] or 0) >= 4, 120, "a save")
+    kill_job(box, run_id)
+    wait_until(lambda: len(run_of(http, run_id)["attempts"]) == 2, 60, "another attempt")
+    http.post(f"{path}/pause", {"checkpoint": "save"})
+    paused = http.follow(path, "phase", {"PAUSED", *OVER})
+    assert paused["phase"] == "PAUSED", "it ended before the pause came"
+    http.post(f"{path}/resume", {})
+    run = finish(http, run_id)
+    assert len(run["attempts"]) == 3
+    assert run["attempts"][2]["resumedStep"] == paused["pause"]["savedStep"]
+    assert adapter_hash(http, run) == adapter_hash(http, rewarded)
+    assert losses(http, run) == losses(http, rewarded)
+    assert rollouts(http, run) == rollouts(http, rewarded)
+
+
+@pytest.mark.requirement("R030", "R236")
+def test_a_run_over_rewards_starts_from_a_registered_adapter(http, rewarded):
+    model = http.get(f"/v1/registry/models/{rewarded['modelId']}")
+    assert len(model["targetModules"]) > 1, "the modules it covers, as the engine found them"
+    run = finish(http, start_over_rewards(http, steps=2, method="gspo", warmStartModelId=rewarded["modelId"]))
+    assert run["config"]["warmStartConfigHash"] == rewarded["configHash"]
+    assert run["config"]["rlHyperparams"]["lora"]["rank"] == 4
+    assert metrics(http, run)[0]["kl"] == 0, "the penalty is towards what it started from"
+
+
 @pytest.mark.requirement("R046")
 def test_a_smoke_check_reproduces_the_rows_it_memorised(box, http):
     smoke = {"sliceSize": 2, "maxSteps": 200, "threshold": 1}
     run = finish(http, running.start(http, steps=200, smoke=smoke))
     assert (run["smoke"]["verdict"], run["smoke"]["reproduced"]) == ("passed", 2)
     assert box.run("runs", "wait", run["runId"], "--exit-status").returncode == 0
+
+
+def test_answers_are_scored_by_a_service_and_a_killed_job_asks_for_none_twice_that_was_kept(box, http):
+    """Of 24 answers the first 16 are scored, in one batch, before the service falls silent and the job is killed."""
+    is_open, kept = threading.Event(), 16
+
+    def say(envelope, connection):
+        if len(service.envelopes) > kept:
+            is_open.wait(120)
+        reply({"passed": len(envelope["output"]) % 2 == 0})(envelope, connection)
+
+    with serving(say) as service:
+        (box.home / "settings.toml").write_text(f'[trainer.graders]\nhttp-hosts = ["127.0.0.1:{service.port}"]\n')
+        body = {"model": TINY, "workload": "triage", "grader": f"http:http://127.0.0.1:{service.port}/"}
+        evaluation = http.post("/v1/training/evaluations", body)["evaluationId"]
+        path = f"/v1/training/evaluations/{evaluation}"
+        wait_until(lambda: http.get(path)["scored"] == kept and len(service.envelopes) > kept, 120, "a batch")
+        kill_job(box, evaluation)
+        is_open.set()
+        found = http.follow(path, "phase", OVER)
+    assert (found["phase"], found["scored"], found["unscored"]) == ("COMPLETED", 24, 0), found
+    asked = Counter(envelope["input"][-1]["content"] for envelope in service.envelopes)
+    assert len(asked) == 24 and sorted(asked.values())[:kept] == [1] * kept
+    answers = http.get(f"{path}/predictions")["predictions"]
+    assert [row["score"] for row in answers] == [float(len(row["answer"]) % 2 == 0) for row in answers]
+
+
+@pytest.fixture(scope="module")
+def rewarded(http):
+    """A run that learned from scored completions, and to which nothing happened."""
+    return finish(http, start_over_rewards(http))
+
+
+def start_over_rewards(http, *, steps=REWARDED, method="grpo", **changes):
+    """The reward differs among completions of a model that knows nothing, so that something is learned."""
+    terms = [{"kind": "grader", "grader": 'regex:{"pattern":"[a-m]{2}"}'}, {"kind": "grader", "weight": 0.5}]
+    lora = {} if changes else {"lora": {"rank": 4}}
+    rl = {"maxSteps": steps, "groupSize": 4, "promptsPerStep": 2, "maxCompletionLength": 12,
+          "optimizer": {"learningRate": 0.01}} | lora
+    config = {"dataset": "triage/train", "method": method, "maxSeqLength": 256, "rlHyperparams": rl,
+              "reward": {"terms": terms}}
+    body = descriptor(config=config, execution={"saveEvery": 4, "resumableSaveEvery": 1}, **changes)
+    return http.post("/v1/training/runs", body)["runId"]
+
+
+def metrics(http, run):
+    return http.get(f"/v1/training/runs/{run['runId']}/metrics?limit=200")["metrics"]
+
+
+def rollouts(http, run):
+    """The completions of the newest update with what they scored."""
+    found = http.get(f"/v1/training/runs/{run['runId']}/rollouts")["rollouts"]
+    return [(row["completion"], row["score"]) for row in found]
 
 
 def start_over_pairs(http):
