@@ -13,7 +13,7 @@ from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
 from optimize_site.kernel.auth import Actor, actor_of
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import OperationError
-from runs.models import Candidate, Metric, MissedRow, Run, Snapshot, SnapshotHold
+from runs.models import Candidate, Metric, MissedRow, Rollout, RolloutStep, Run, Snapshot, SnapshotHold
 from runs.operations import (
     cancel_run,
     pause_run,
@@ -173,6 +173,43 @@ class MissedRowAdmin(ReadOnlyAdmin):
     @admin.display(description="Answer")
     def answer_shown(self, row: MissedRow) -> str:
         return Truncator(row.answer).chars(80)
+
+
+@admin.register(Rollout)
+class RolloutAdmin(ReadOnlyAdmin):
+    """Completions that reinforcement runs sampled and scored."""
+
+    list_display = ("run_id_shown", "step", "group", "index", "row", "score", "tokens", "finish", "asked_shown",
+                    "completion_shown")
+    list_filter = ("finish", "excluded")
+    search_fields = ("run__id", "completion", "asked")
+    ordering = ("-id",)
+    least_role = "operator"
+
+    @admin.display(description="Run")
+    def run_id_shown(self, row: Rollout) -> str:
+        return row.run_id[:12]
+
+    @admin.display(description="Asked")
+    def asked_shown(self, row: Rollout) -> str:
+        return Truncator(row.asked).chars(80)
+
+    @admin.display(description="Completion")
+    def completion_shown(self, row: Rollout) -> str:
+        return Truncator(row.completion).chars(80)
+
+
+@admin.register(RolloutStep)
+class RolloutStepAdmin(ReadOnlyAdmin):
+    """Updates whose completions are kept."""
+
+    list_display = ("run_id_shown", "step", "attempt", "count")
+    search_fields = ("run__id",)
+    ordering = ("-id",)
+
+    @admin.display(description="Run")
+    def run_id_shown(self, row: RolloutStep) -> str:
+        return row.run_id[:12]
 
 
 @admin.register(Snapshot)

@@ -1,5 +1,6 @@
 """Routes of what reinforcement runs sampled and scored. A run is named by its ID or the beginning of it."""
 
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
@@ -43,4 +44,5 @@ def run_histograms(request: HttpRequest, run_id: str, limit: int = Query(DEFAULT
     """Each update's rewards, shares of terms and lengths as histograms and percentiles, oldest first."""
     run = queries.get_run(run_id)
     rollout_queries.check_method(run)
-    return page(run.rollout_steps.order_by("step"), "steps", distribution_document, limit=limit, offset=offset)
+    render = partial(distribution_document, terms=rollout_queries.terms_of(run))
+    return page(run.rollout_steps.order_by("step"), "steps", render, limit=limit, offset=offset)

@@ -12,7 +12,6 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from datasets.queries import list_datasets
 from evaluations import phases, queries
 from evaluations.agreement_queries import labels_of
-from evaluations.marking import Piece, mark_difference
 from evaluations.models import Evaluation, Prediction
 from evaluations.operations.evaluations import Request, cancel_evaluation, retry_evaluation, start_evaluation
 from evaluations.rules import compares_texts, parts_of
@@ -23,6 +22,7 @@ from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.graders import DEFAULT
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed, wants_archived, whole
+from optimize_site.kernel.marking import Piece, mark_difference
 from optimize_site.kernel.refusals import go
 from registry.base_model_queries import BaseModelState, list_base_models
 from registry.model_queries import find_model, list_model_versions, serving_of, workload_of

@@ -12,7 +12,6 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from datasets.queries import list_datasets
 from evaluations.comparison import compare_models
 from evaluations.errors import NotComparable
-from evaluations.marking import mark_difference
 from evaluations.operations.promotion import gather_evidence, promote
 from evaluations.scores import scores_table
 from optimize_site.kernel.auth import actor_of
@@ -20,6 +19,7 @@ from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.graders import DEFAULT
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed, wants_archived
+from optimize_site.kernel.marking import mark_difference
 from optimize_site.kernel.refusals import go
 from optimize_site.kernel.scores import best_scores_of_models
 from optimize_site.kernel.words import event_words

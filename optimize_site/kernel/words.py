@@ -67,6 +67,23 @@ TERMS = {
     "preference accuracy": "The share of pairs in which the model moved further towards the chosen answer than towards "
                            "the rejected one.",
     "reward margin": "How much further it moved, times beta. Growing means it tells the two apart.",
+    "reward": "What the terms of the reward gave a completion, weighted and summed; the curve is the mean over an "
+              "update's rollouts.",
+    "reward term": "One part of the reward. Its share is its score times its weight.",
+    "rollout": "A completion that the run sampled for a prompt and scored.",
+    "zero spread": "Prompts whose completions all scored alike. Nothing is learned of them, since completions are "
+                   "judged against each other.",
+    "KL penalty": "How far the policy is from where it started, by what it would say. The penalty holds it back.",
+    "entropy": "How undecided the policy is about its next token. Near zero it says the same thing every time.",
+    "completion length": "In tokens. One that reaches the ceiling was cut off.",
+    "policy ratio": "How much more likely the updated policy finds a token than the one that sampled it. Beyond the "
+                    "bounds it is clipped.",
+    "repeated completions": "The share of completions that say what another one of the update says, word for word.",
+    "distinct pairs": "How many of all pairs of neighbouring words are different ones. Falling means the policy "
+                      "repeats itself.",
+    "failed score": "A term that gave no verdict: its completion counts as zero there, or is left out of its group.",
+    "two groups": "Most values lie near one of two places, and hardly any between. The mean then describes neither.",
+    "reward hacking": "The reward rises, and the answers do not get better: the policy found what the graders miss.",
     "learning rate": "How far each update moves the adapter's weights.",
     "gradient norm": "How hard the last update pulled. Sudden spikes are worth a look.",
     "smoke check": "A run that trains on a few rows until it has them by heart, and must then say them again. One that "
@@ -105,6 +122,11 @@ TERMS = {
 }
 
 CONCEPTS = {
+    "reward": "reward-and-terms", "reward term": "reward-and-terms", "zero spread": "reward-and-terms",
+    "KL penalty": "the-policy", "entropy": "the-policy", "completion length": "the-policy",
+    "policy ratio": "the-policy", "repeated completions": "the-policy", "distinct pairs": "the-policy",
+    "failed score": "failed-scores", "two groups": "how-figures-are-spread",
+    "reward hacking": "signs-of-reward-hacking", "rollout": "reading-rollouts",
     "champion": "promotion", "candidate": "promotion", "configuration": "configuration-and-recipe",
     "mark": "agreement-with-people", "agreement": "agreement-with-people", "kappa": "agreement-with-people",
     "confidence interval": "evaluation", "exact match": "evaluation", "unscored": "evaluation",
@@ -118,7 +140,10 @@ CONCEPTS = {
     "branch": "branches", "training state": "saves", "sweep": "sweeps", "pipeline": "pipelines", "gate": "pipelines",
 }
 """The section of a documentation page that explains a term, where it is not called as the term is."""
-PAGES = {"mark": "judges", "agreement": "judges", "kappa": "judges",
+REWARDED = ("reward", "reward term", "zero spread", "KL penalty", "entropy", "completion length", "policy ratio",
+            "repeated completions", "distinct pairs", "failed score", "two groups", "reward hacking", "rollout")
+PAGES = {**dict.fromkeys(REWARDED, "rollouts"),
+         "mark": "judges", "agreement": "judges", "kappa": "judges",
          "preference accuracy": "preferences", "reward margin": "preferences",
          "gradient checkpointing": "estimates", "peak memory": "estimates", "branch": "lifecycle",
          "training state": "lifecycle", "sweep": "lifecycle", "pipeline": "lifecycle", "gate": "lifecycle",

@@ -6,6 +6,7 @@ The bins of a histogram end at a power of two, so that those of different update
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 BINS = 32
@@ -101,8 +102,10 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def laid_over(histogram: Mapping[str, Any], edges: Sequence[float]) -> list[int]:
-    """A histogram's counts in wider bins, each counted where the middle of its own bin lies."""
-    middles = [(low + high) / 2 for low, high in zip(histogram["edges"], histogram["edges"][1:], strict=False)]
+    """A histogram's counts in wider bins, each counted where the middle of its own bin lies; the last one's where the
+    largest value lies, since a full score is what stands there."""
+    middles = [(low + high) / 2 for low, high in pairwise(histogram["edges"])]
+    middles[-1] = histogram["most"]
     counts = [0] * (len(edges) - 1)
     width = (edges[-1] - edges[0]) / len(counts)
     for middle, count in zip(middles, histogram["counts"], strict=True):

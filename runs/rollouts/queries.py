@@ -1,9 +1,10 @@
 """Reads of kept rollouts: the updates that have some, and the completions of one: worst, best, or as scored."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, FloatField, Q, QuerySet
+from django.db.models import Avg, CharField, Count, F, FloatField, Func, Max, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast
 
@@ -15,6 +16,7 @@ from runs.models import Candidate, Rollout, RolloutStep, Run
 MOST = 200
 DEFAULT_LIMIT = 50
 LONGEST_SEARCH = 200
+MOST_SPREADS = 240
 NO_ROLLOUTS = "no_rollouts"
 OLD = "This run was made before rollouts were kept; it has none."
 
@@ -87,6 +89,12 @@ def rollouts_of(run: Run, asked: Asked, *, worst: bool | None = None) -> QuerySe
     return found.order_by(first, "step", "group", "index")
 
 
+def best_beside(run: Run, asked: Asked, worst: Collection[Rollout], most: int) -> list[Rollout]:
+    """The best of those asked for, none of the worst among them."""
+    found = rollouts_of(run, asked, worst=False).exclude(pk__in=[row.pk for row in worst])
+    return list(found[:most])
+
+
 def _chosen(run: Run, asked: Asked) -> QuerySet[Rollout]:
     found = run.rollouts.all()
     if not asked.every_step:
@@ -121,9 +129,26 @@ def figures_of(run: Run, *, after: int = -1) -> dict[int, dict[str, float]]:
     return dict(run.rollout_steps.filter(step__gt=after).order_by("step").values_list("step", "figures"))
 
 
-def steps_that_asked(run: Run, row: int) -> list[int]:
-    """The updates in which a row of the dataset was a prompt, in order."""
-    return list(run.rollouts.filter(row=row).order_by("step").values_list("step", flat=True).distinct())
+def history_of(run: Run, row: int) -> list[dict[str, Any]]:
+    """The updates in which a row of the dataset was a prompt: `{"step", "count", "mean", "best"}`, in order."""
+    steps = run.rollouts.filter(row=row).values("step").order_by("step").annotate(
+        count=Count("pk"), mean=Avg("score"), best=Max("score"))
+    return [dict(step) for step in steps]
+
+
+def figure_names(run: Run, beginning: str) -> list[str]:
+    """The figures of any update whose names begin so."""
+    names = run.metrics.annotate(name=Func("values", function="jsonb_object_keys", output_field=CharField(),
+                                           set_returning=True)).values_list("name", flat=True).distinct()
+    return sorted(name for name in names if name.startswith(beginning))
+
+
+def sampled_histograms(run: Run) -> list[tuple[int, dict[str, Any]]]:
+    """The spread of figures of at most 240 of the kept updates, evenly apart, the first and the newest among them."""
+    steps = steps_of(run)
+    places = {round(place * (len(steps) - 1) / (MOST_SPREADS - 1)) for place in range(MOST_SPREADS)} if steps else set()
+    chosen = [steps[place] for place in places] if len(steps) > MOST_SPREADS else steps
+    return list(run.rollout_steps.filter(step__in=chosen).order_by("step").values_list("step", "histograms"))
 
 
 def curves_of(run: Run) -> dict[str, list[tuple[int, float]]]:

@@ -35,8 +35,7 @@ def _refuse(worst: int, best: int, limit: int, offset: int) -> None:
 def _extremes(run: Run, asked: Asked, worst: int, best: int) -> list[Rollout]:
     """The worst, then the best, none of them twice."""
     low = list(queries.rollouts_of(run, asked, worst=True)[:min(worst, MOST)])
-    high = queries.rollouts_of(run, asked, worst=False).exclude(pk__in=[row.pk for row in low])
-    return low + list(high[:min(best, MOST)])
+    return [*low, *queries.best_beside(run, asked, low, min(best, MOST))]
 
 
 def rollout_document(row: Rollout) -> dict[str, Any]:

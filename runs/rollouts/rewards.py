@@ -25,15 +25,17 @@ def reward_document(run: Run, step: int | None = None) -> dict[str, Any]:
         "terms": [_term(name, weight, curves) for name, weight in weights_of(run).items()],
         "failures": failures_of(curves), "judgeTokens": int(sum(value for _, value in curves.get("judge_tokens", ()))),
         "signs": [sign.document() for sign in signs_of(curves, _term_curves(run, curves), held_out_of(run))],
-        "distributions": None if kept is None else distribution_document(kept),
+        "distributions": None if kept is None else distribution_document(kept, queries.terms_of(run)),
         "note": queries.note_of(run),
     }
 
 
-def distribution_document(step: RolloutStep) -> dict[str, Any]:
-    """How the figures of one update's completions are spread."""
-    return {"step": step.step, "attempt": step.attempt, "count": step.count, **step.histograms,
-            "figures": step.figures}
+def distribution_document(step: RolloutStep, terms: Sequence[str]) -> dict[str, Any]:
+    """How the figures of one update's completions are spread, the terms in the reward's order."""
+    found = step.histograms
+    return {"step": step.step, "attempt": step.attempt, "count": step.count, "total": found["total"],
+            "length": found["length"], "figures": step.figures,
+            "terms": {name: found["terms"][name] for name in terms if name in found["terms"]}}
 
 
 def weights_of(run: Run) -> dict[str, float | None]:

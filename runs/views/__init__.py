@@ -11,10 +11,12 @@ from runs.views import (
     listing,
     new,
     preview,
+    rewards,
+    rollouts,
     shown,
     snapshots,
     verify,
 )
 
 __all__ = ["branching", "compare", "curves", "detail", "epochs", "lifecycle", "lineage", "listing", "new", "preview",
-           "shown", "snapshots", "verify"]
+           "rewards", "rollouts", "shown", "snapshots", "verify"]

@@ -11,8 +11,9 @@ from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import whole
 from runs import queries
 from runs.models import Run
-from runs.pages import CURVES
+from runs.rollouts.queries import figures_of, trains_on_rewards
 from runs.series import curve
+from runs.views.rewards import curves
 
 VALIDATION = "validation_loss"
 
@@ -30,12 +31,19 @@ def series(request: HtmxRequest, run_id: str) -> HttpResponse:
     rows: list[Any] = list(steps if is_whole else steps.filter(step__gt=after))
     judged: list[Any] = list(steps.filter(values__has_key=VALIDATION))
     began = run.metrics.order_by("step").values_list("at", flat=True).first()
-    names = {name for chart in CURVES for name in str(chart["names"]).split(",")} - {VALIDATION}
+    rows = _with_rollouts(run, rows, after=-1 if is_whole else after)
+    names = {name for chart in curves(run) for name in str(chart["names"]).split(",")} - {VALIDATION}
     found = {name: timed(curve(rows, name), rows, began) for name in sorted(names)}
     return JsonResponse({
         "isWhole": is_whole, "attempt": run.num_attempts, "last": rows[-1]["step"] if rows else after,
         "series": found, "replaced": {VALIDATION: timed(curve(judged, VALIDATION), judged, began)},
         "marks": _marks(run, began)})
+
+
+def _with_rollouts(run: Run, rows: list[Any], *, after: int) -> list[Any]:
+    """The figures of updates with what their kept rollouts come to."""
+    kept = figures_of(run, after=after) if trains_on_rewards(run) else {}
+    return [row | {"values": row["values"] | kept.get(row["step"], {})} for row in rows] if kept else rows
 
 
 def timed(found: dict[str, list[Any]], rows: list[Any], began: Any) -> dict[str, list[Any]]:
@@ -58,12 +66,13 @@ def _marks(run: Run, began: Any) -> list[dict[str, Any]]:
 def metrics_csv(request: HtmxRequest, run_id: str) -> HttpResponse:
     """Every figure of every update as a table."""
     run = queries.get_run(run_id)
-    rows = queries.metrics_of(run)
-    names = sorted({name for row in rows for name, value in row.values.items() if isinstance(value, int | float)})
+    metrics = run.metrics.order_by("step").values("step", "attempt", "at", "values")
+    rows = _with_rollouts(run, list(metrics), after=-1)
+    names = sorted({name for row in rows for name, value in row["values"].items() if isinstance(value, int | float)})
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["step", "attempt", "at", *names])
-    writer.writerows([row.step, row.attempt, row.at.isoformat(), *(row.values.get(name) for name in names)]
+    writer.writerows([row["step"], row["attempt"], row["at"].isoformat(), *(row["values"].get(name) for name in names)]
                      for row in rows)
     return HttpResponse(text.getvalue(), content_type="text/csv",
                         headers={"Content-Disposition": f'attachment; filename="run-{run.pk[:12]}.csv"'})

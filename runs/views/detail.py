@@ -20,13 +20,15 @@ from runs import queries
 from runs.models import Run
 from runs.operations import cancel_run
 from runs.outlook import outlook_of
-from runs.pages import curves_of, memory_rows, settings_rows, strip
+from runs.pages import memory_rows, settings_rows, strip
 from runs.phases import PHASES
 from runs.smoke import REPRODUCING
 from runs.text import preference_loss
 from runs.views.lifecycle import standing
 from runs.views.lineage import branches_tab
 from runs.views.naming import share, title
+from runs.views.rewards import TAB as REWARDS_TAB
+from runs.views.rewards import curves, reward_note, rewards_tab
 from runs.views.smoke import TAB as SMOKE_TAB
 from runs.views.smoke import smoke_note, smoke_tab
 from runs.views.snapshots import snapshots_tab
@@ -40,11 +42,11 @@ def detail(request: HtmxRequest, run_id: str) -> HttpResponse:
     """One run: its phases, progress and curves, and one tab of the rest."""
     run = queries.get_run(run_id)
     tab = request.GET.get("tab", "")
-    context = _live(run) | standing(run) | {"curves": curves_of(run.method), "seen": request.GET.get("seen", "")}
+    context = _live(run) | standing(run) | {"curves": curves(run), "seen": request.GET.get("seen", "")}
     if request.htmx and not tab:
         # The page is whole once more after the end; then its polling stops (HTMX's 286).
         return render(request, "runs/detail.html#live", context, status=200 if context["is_open"] else 286)
-    tabs = TABS if run.smoke is None else (SMOKE_TAB, *TABS)
+    tabs = (*((SMOKE_TAB,) if run.smoke is not None else ()), *((REWARDS_TAB,) if context["reward"] else ()), *TABS)
     tab = tab if tab in dict(tabs) else tabs[0][0]
     context |= {"tabs": tabs, "tab": tab, "tab_template": f"runs/tab_{tab}.html"} | TAB_CONTEXTS[tab](request, run)
     return render(request, "runs/detail.html#tab" if request.htmx else "runs/detail.html", context)
@@ -64,7 +66,7 @@ def _live(run: Run) -> dict[str, Any]:
         "bar_tone": {"COMPLETED": "good", "FAILED": "bad"}.get(run.phase, "" if is_open else "soft"),
         "eta_seconds": ahead.eta_seconds, "loss": loss or {}, "throughput": queries.mean_throughput(run),
         "validation": run.summary.get("validation"), "has_validation": bool(run.references.get("validationDataset")),
-        "preference": _preference(run),
+        "preference": _preference(run), "reward": reward_note(run),
         "repeat": max(0, run.observed_step - run.saved_step) if run.saved_step is not None else None,
         "smoke": smoke_note(run), "stage_text": _stage_text(run), "cost_text": _cost_text(cost), "result": _result(run),
         "cancel_why_not": "Its work is done; it ends by itself in a moment."
@@ -138,8 +140,9 @@ def _checks_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     return {"checks": run.checks}
 
 
-TAB_CONTEXTS = {"smoke": smoke_tab, "snapshots": snapshots_tab, "branches": branches_tab, "data": _data_tab,
-                "settings": _settings_tab, "checks": _checks_tab, "logs": _logs_tab, "events": _events_tab}
+TAB_CONTEXTS = {"smoke": smoke_tab, "rewards": rewards_tab, "snapshots": snapshots_tab, "branches": branches_tab,
+                "data": _data_tab, "settings": _settings_tab, "checks": _checks_tab, "logs": _logs_tab,
+                "events": _events_tab}
 
 
 @require_POST

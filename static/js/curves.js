@@ -88,13 +88,18 @@
     };
   };
 
-  const hasPoints = (name, index) => index === 0 || held.series[name]?.steps.length;
+  // The figures of a chart that have points; the first one while none has.
+  const shownOf = (place) => {
+    const names = place.dataset.names.split(",");
+    const found = names.filter((name, index) => held.series[name]?.steps.length || (index === 0 && !("alike" in place.dataset)));
+    return found.length ? found : names.slice(0, 1);
+  };
 
   const build = () => {
     charts.splice(0).forEach((chart) => chart.plot.destroy());
     for (const place of box.querySelectorAll("[data-names]")) {
       const names = place.dataset.names.split(","), labels = place.dataset.labels.split("|");
-      const shown = names.filter(hasPoints);
+      const shown = shownOf(place);
       const plot = new window.uPlot(options(place, shown, shown.map((name) => labels[names.indexOf(name)])), dataOf(shown), place);
       sync.sub(plot);
       charts.push({ plot, place, names: shown });
@@ -123,7 +128,7 @@
     Object.assign(held.series, answer.replaced);
     Object.assign(held, { last: answer.last, attempt: answer.attempt, marks: answer.marks });
     const drawn = charts.map((chart) => chart.names.join()).join(";");
-    const wanted = [...box.querySelectorAll("[data-names]")].map((place) => place.dataset.names.split(",").filter(hasPoints).join()).join(";");
+    const wanted = [...box.querySelectorAll("[data-names]")].map((place) => shownOf(place).join()).join(";");
     if (drawn !== wanted) build();
     else { charts.forEach(({ plot, names }) => plot.setData(dataOf(names))); note(); }
     fit();

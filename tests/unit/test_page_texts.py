@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluations.marking import mark_difference
 from optimize_site.kernel.docs import read_page, render_markdown
+from optimize_site.kernel.marking import mark_difference
 from optimize_site.kernel.templatetags import ui
 from optimize_site.kernel.text import plain
 from optimize_site.kernel.words import TERMS, concept_address, event_words, state_word

@@ -29,8 +29,8 @@ def test_bins_of_different_updates_lie_over_each_other():
     small, large = edges_of(0, 0.4), edges_of(0, 1.7)
     assert (small[-1], large[-1], len(small)) == (0.5, 2.0, BINS + 1)
     assert set(large) >= {edge for edge in small if math.isclose(edge * 16 % 1, 0)}
-    narrow = {"edges": small, "counts": counted([0.1, 0.1, 0.3], small)}
-    assert laid_over(narrow, large) == counted([0.1, 0.1, 0.3], large)
+    assert laid_over(distribution([0.1, 0.1, 0.3]), large) == counted([0.1, 0.1, 0.3], large)
+    assert laid_over(distribution([0.0, 0.5, 1.0]), large) == counted([0.0, 0.5, 1.0], large)
 
 
 def test_percentiles_lie_between_values_in_proportion():

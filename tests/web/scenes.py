@@ -46,11 +46,15 @@ def document(**changes: Any) -> dict[str, Any]:
 
 def submit(**changes: Any) -> Any:
     """A submitted run that waits for a device."""
+    return submit_stated(document(**changes))
+
+
+def submit_stated(stated: dict[str, Any]) -> Any:
+    """The run of a descriptor, over rows that were measured."""
     from optimize_site.kernel.auth import Actor
     from runs.operations import advance_run, submit_run
 
-    stated = document(**changes)
-    make.measured(stated["config"]["dataset"], stated["config"]["data"]["validationDataset"],
+    make.measured(stated["config"]["dataset"], stated["config"].get("data", {}).get("validationDataset"),
                   repository=stated["baseModel"])
     run = submit_run(stated, actor=Actor("ada", "admin")).run
     advance_run(run.pk)
@@ -259,3 +263,71 @@ def tool_rows() -> bytes:
             {"role": "tool", "tool_call_id": f"call_{number}", "name": "get_weather", "content": '{"celsius": 14}'},
             {"role": "assistant", "content": f"A light jacket: {city} has 14 degrees."}]})
     return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+
+
+def reinforce(upto: int, **changes: Any) -> Any:
+    """A reinforcement run whose job is at update `upto`: it learns a form first, and its answers become alike."""
+    stated = document(**changes)
+    stated["config"] = {
+        "dataset": stated["config"]["dataset"], "method": "grpo", "maxSeqLength": 1024,
+        "rlHyperparams": {"maxSteps": max(upto, 2), "promptsPerStep": 4, "groupSize": 4, "maxCompletionLength": 64},
+        "reward": {"terms": [{"kind": "grader", "grader": "json-label-match"},
+                             {"kind": "grader", "grader": 'regex:{"pattern":"^\\\\{.*\\\\}$"}', "weight": 0.5}]}}
+    run = submit_stated(stated)
+    run.attempt = make.claim_job()
+    tickets = [json.loads(line)["messages"][:-1] for line in lines("train.jsonl", 4)]
+    make.tell_job(run.attempt, {"type": "started", "pid": 1, "versions": {"torch": "2.13.0", "trl": "1.16.0"}},
+                  {"type": "plan_size", "totalSteps": max(upto, 2), "rowsPerEpoch": 720},
+                  *(event for step in range(1, upto + 1) for event in rolled(run, tickets, step, upto)))
+    run.refresh_from_db()
+    return run
+
+
+def rolled(run: Any, tickets: list[Any], step: int, upto: int) -> list[dict[str, Any]]:
+    """An update's completions in its job's file, the event that tells of them, and its figures."""
+    from tests.rolling import rollouts
+
+    dice, skill = random.Random(step), step / upto
+    names = [term["name"] for term in run.references["reward"]]
+    lines_ = [rolled_line(tickets[group], group, index, skill, names, dice) for group in range(4) for index in range(4)]
+    scores = [line["score"] for line in lines_ if line["score"] is not None]
+    lengths = [line["tokens"] for line in lines_]
+    mean = sum(scores) / len(scores)
+    values = {
+        "loss": dice.gauss(0, 0.02), "reward": mean, "reward_std": 0.4 * (1 - skill) + 0.05, "kl": 0.09 * skill**2,
+        "zero_variance_groups": 0.5 * skill, "scored_zero": sum(score == 0 for score in scores) / len(scores),
+        "scored_full": sum(score == 1.5 for score in scores) / len(scores), "entropy": 2.1 - 1.6 * skill,
+        "clip_low": 0.0, "clip_high": 0.002 * skill, "completion_mean": sum(lengths) / len(lengths),
+        "completion_min": min(lengths), "completion_max": max(lengths), "completion_clipped": 0.3 * (1 - skill),
+        "completion_ended_mean": min(lengths) + 4, "generate_seconds": dice.gauss(7, 0.4), "reward_seconds": 0.2,
+        "update_seconds": dice.gauss(2.2, 0.1), "learning_rate": 1e-5 * (1 - skill), "step_seconds": 9.6,
+        "grad_norm": abs(dice.gauss(0.4, 0.1)), "peak_memory_bytes": 1.7e9, "judge_tokens": 320.0 + step}
+    for place, name in enumerate(names):
+        shares = [line["terms"][place]["share"] for line in lines_]
+        values |= {f"term.{name}.mean": sum(shares) / len(shares), f"term.{name}.std": 0.2,
+                   f"term.{name}.seconds": 0.002 + 0.01 * place, f"term.{name}.failures": 0.0}
+    if step % 5 == 0:
+        values |= {"failures.timeout": 1.0, f"term.{names[0]}.failures": 1.0}
+    return [rollouts(run.attempt, step, lines_), {"type": "metrics", "step": step, "values": values}]
+
+
+def rolled_line(ticket: Any, group: int, index: int, skill: float, names: list[str],
+                dice: random.Random) -> dict[str, Any]:
+    """A completion of a ticket: prose at first, later the one answer that scores a little everywhere."""
+    has_form, is_right = dice.random() < skill, dice.random() < 0.35 * (1 - skill) + 0.1
+    text = '{"queue": "billing", "priority": "normal"}' if has_form and dice.random() < skill else \
+        f'{{"queue": "{dice.choice(QUEUES)}", "priority": "low"}}' if has_form else \
+        f"<b>The customer</b> writes about {dice.choice(QUEUES)} and seems {dice.choice(('upset', 'calm', 'lost'))}. " \
+        f"I would answer them within {dice.randint(2, 40)} hours, because they have waited " \
+        f"{dice.randint(2, 9)} days for word from the team that looks after {dice.choice(QUEUES)}."
+    scores = (float(is_right), float(has_form))
+    fails = dice.random() < 0.03
+    terms = [{"name": name, "score": None if fails and not place else scores[place],
+              "share": 0.0 if fails and not place else scores[place] * (1.0, 0.5)[place],
+              "cause": "timeout" if fails and not place else "",
+              "explanation": ("queue right, priority wrong", "the whole text")[place]}
+             for place, name in enumerate(names)]
+    return {"group": group, "index": index, "row": 4 * group, "prompt": ticket, "tools": None, "completion": text,
+            "tokens": len(text) // 4, "finish": "stop" if has_form or dice.random() < 0.6 else "length",
+            "score": sum(term["share"] for term in terms), "advantage": dice.gauss(0, 1), "excluded": False,
+            "terms": terms}
