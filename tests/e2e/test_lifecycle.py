@@ -90,7 +90,7 @@ def test_a_sweep_and_a_gated_pipeline_survive_the_death_of_the_supervisor(box, h
     # Validating draws nothing: five learning rates make five adapters.
     assert len({adapter_hash(http, run) for run in runs}) == 5
     done = http.follow(path, "phase", OVER)
-    assert [(stage["name"], stage["phase"]) for stage in done["stages"]] == [
+    assert [(stage["name"], stage["state"]) for stage in done["stages"]] == [
         ("train", "COMPLETED"), ("judge", "COMPLETED"), ("longer", "COMPLETED")], json.dumps(done)
     run = run_of(http, done["stages"][0]["runId"])
     assert adapter_hash(http, run) == adapter_hash(http, undisturbed)

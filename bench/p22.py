@@ -1,0 +1,57 @@
+"""P22: from the death of every server process, and of two jobs, with 100 open runs to every run's phase being true."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from bench.boxes import scratch_box
+from bench.measure import arguments, load_before, verdict
+from gpu_worker import processes
+from tests.e2e import running
+
+LIMIT_SECONDS, OPEN_RUNS = 5.0, 100
+SERVER = ("web", "control", "device/cpu/0", "device/cpu/1", "device/host", "valkey", "postgres")
+
+
+def main(argv: list[str]) -> int:
+    """kill -9 for all of them at once. True: the two whose jobs died have jobs again, the others wait as before."""
+    parser = arguments(__doc__ or "", repeats=1)
+    parser.add_argument("--open", type=int, default=OPEN_RUNS, help="runs that are open")
+    options = parser.parse_args(argv)
+    with scratch_box("p22") as http:
+        ids = [running.start(http, steps=1000) for _ in range(options.open)]
+        for run_id in ids[:2]:
+            running.train_past(http, run_id, 21)
+        load = load_before()
+        seconds = _recovery(http, ids)
+        for run_id in ids:
+            http.post(f"/v1/training/runs/{run_id}/cancel", {})
+    print(f"  every phase of {options.open} open runs is true after {seconds:.2f} s")
+    return verdict(f"P22: {seconds:.2f} s (bar ≤ {LIMIT_SECONDS} s)", seconds <= LIMIT_SECONDS, 5, load,
+                   options.max_load)
+
+
+def _recovery(http, ids: list[str]) -> float:
+    jobs = [process for run_id in ids[:2] for process in processes.recorded(running.attempt_of(http.box, run_id))]
+    killed = [http.box.process(name) for name in SERVER] + jobs
+    began = time.monotonic()
+    for process in killed:
+        process.send(signal.SIGKILL)
+    while not _is_true(http, ids):
+        if time.monotonic() - began > 120:
+            raise SystemExit("the phases were not true after 120 s")
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def _is_true(http, ids: list[str]) -> bool:
+    """Whether the killed jobs' runs are in their second attempts, both slots are held, and nothing else moved."""
+    found = {run["runId"]: run for run in http.get("/v1/training/runs?phase=open&limit=200")["runs"]}
+    if set(found) != set(ids):
+        return False
+    again = [running.run_of(http, run_id) for run_id in ids[:2]]
+    if not all(len(run["attempts"]) == 2 and run["phase"] in {"STARTING_JOB", "QUEUED", "PREPARING", "TRAINING"}
+               for run in again):
+        return False
+    return all(found[run_id]["phase"] == "AWAITING_CAPACITY" for run_id in ids[2:])
