@@ -5,8 +5,19 @@ import os
 import shutil
 import tempfile
 
+import pytest
+
 os.environ["OPTIMIZE_HOME"] = tempfile.mkdtemp(prefix="optimize-test-")
 atexit.register(shutil.rmtree, os.environ["OPTIMIZE_HOME"], ignore_errors=True)
 os.environ["OPTIMIZE_RING_DOORBELLS"] = "0"
 os.environ["OPTIMIZE_STATIC_STORAGE"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
 os.environ.setdefault("OPTIMIZE_SECRET_KEY", "a key for tests only")
+
+
+@pytest.fixture
+def own_state(tmp_path, monkeypatch):
+    """A state folder of the test's own, and no other box that commands would speak to."""
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+    for name in ("OPTIMIZE_CONTEXT", "AKKA_CONTEXT", "OPTIMIZE_ACCESS_TOKEN", "AKKA_ACCESS_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path

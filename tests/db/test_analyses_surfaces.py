@@ -12,15 +12,8 @@ from optimize_site.kernel.auth import LOCAL_SECRET
 from runs.evidence import count_sequences
 from tests import factories as make
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_state")]
 ROUTE = "/v1/training/datasets/analyses"
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
-    for name in ("OPTIMIZE_CONTEXT", "AKKA_CONTEXT"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

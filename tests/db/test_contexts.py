@@ -8,14 +8,7 @@ from optimize_site.kernel import accounts, client
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.management.commands import capacity, contexts, info, tokens
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
-    for name in ("OPTIMIZE_CONTEXT", "AKKA_CONTEXT", "OPTIMIZE_ACCESS_TOKEN", "AKKA_ACCESS_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_state")]
 
 
 @pytest.fixture

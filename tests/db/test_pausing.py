@@ -19,12 +19,7 @@ from runs.operations import advance_run, cancel_run, pause_run, resume_run
 from tests.factories import make_device, make_run
 from tests.playing import STARTED, WORK, claim, end, failure, metrics, phases_of, reread, save, say, stage
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_state")]
 
 
 @pytest.fixture

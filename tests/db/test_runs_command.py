@@ -12,14 +12,7 @@ from runs.models import Metric, Run, Snapshot
 from runs.operations import advance_run, cancel_run
 from tests.factories import make_base_model, make_dataset, make_device, make_run, make_workload, run_document
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
-    for name in ("OPTIMIZE_CONTEXT", "AKKA_CONTEXT"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_state")]
 
 
 @pytest.fixture

@@ -6,11 +6,7 @@ from optimize_site.kernel import conf
 
 KEY = "trainer.datasets.max-bytes"
 
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 @pytest.mark.requirement("R303")
@@ -18,20 +14,20 @@ def test_the_default_upload_limit_is_256_mebibytes():
     assert conf.setting(KEY) == 256 * 1024 * 1024
 
 
-def test_the_settings_file_wins_over_the_default(state):
-    (state / "settings.toml").write_text("[trainer.datasets]\nmax-bytes = 1000\n")
+def test_the_settings_file_wins_over_the_default(own_state):
+    (own_state / "settings.toml").write_text("[trainer.datasets]\nmax-bytes = 1000\n")
     assert conf.setting(KEY) == 1000
 
 
-def test_the_environment_wins_over_the_settings_file(state, monkeypatch):
-    (state / "settings.toml").write_text("[trainer.datasets]\nmax-bytes = 1000\n")
+def test_the_environment_wins_over_the_settings_file(own_state, monkeypatch):
+    (own_state / "settings.toml").write_text("[trainer.datasets]\nmax-bytes = 1000\n")
     monkeypatch.setenv("OPTIMIZE_TRAINER_DATASETS_MAX_BYTES", "2000")
     assert conf.setting(KEY) == 2000
 
 
-def test_a_changed_file_is_read_again(state):
+def test_a_changed_file_is_read_again(own_state):
     import os
-    path = state / "settings.toml"
+    path = own_state / "settings.toml"
     for stamp, size in ((1, 10), (2, 20)):
         path.write_text(f"[trainer.datasets]\nmax-bytes = {size}\n")
         os.utime(path, ns=(stamp, stamp))

@@ -13,12 +13,7 @@ from tests.playing import save
 from tests.web import scenes
 from tests.web.conftest import browser_of
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_state")]
 
 
 @pytest.fixture

@@ -9,12 +9,7 @@ from tests import factories as make
 from tests.web import scenes
 from tests.web.test_lifecycle_pages import page, shown, text_of
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_state")]
 
 
 @pytest.fixture
