@@ -48,7 +48,7 @@ def test_each_answer_gets_its_verdict_as_an_event_batch_by_batch(tmp_path):
 def test_a_scorer_that_cannot_score_fails_the_job_with_its_own_reason(tmp_path):
     attempt = run_job(tmp_path / "attempt", plan_of(tmp_path / "data", ["abc"], ready=False))
     said = failure(attempt)
-    assert said["code"] == "scorer_not_ready" and "The host leads home." in said["reason"]
+    assert said["code"] == "scorer_not_ready" and said["reason"] == "The grader cannot score: The host leads home."
     assert said["hint"] == "Name another."
     assert not events_of(attempt, "scored")
 

@@ -14,7 +14,7 @@ from optimize_child.scorer_process import ScorerProcess
 def run(job: Job) -> None:
     """Every item of the plan's file, in its order. Raises JobFailure where nothing can be scored."""
     items = [json.loads(line) for line in Path(job.plan["items"]).read_bytes().splitlines()]
-    scorer = ScorerProcess(job.plan["scorer"], job.folder / "scorer.log")
+    scorer = ScorerProcess(job.plan["scorer"], job.folder / "scorer.log", scored_by="grader")
     job.stage("starting the grader")
     scorer.start()
     try:

@@ -20,11 +20,12 @@ PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"
 
 
 class ScorerProcess:
-    """Answers requests with verdicts. It is started anew, once a request, where it was lost on the way."""
+    """Answers requests with verdicts. It is started anew, once a request, where it was lost on the way. `scored_by` is
+    what its failures call what scores."""
 
-    def __init__(self, scorer: dict[str, Any], log: Path) -> None:
+    def __init__(self, scorer: dict[str, Any], log: Path, *, scored_by: str = "reward") -> None:
         self._command, self._cwd, self._spec = scorer["command"], scorer["cwd"], scorer["spec"]
-        self._log = log
+        self._log, self._scored_by = log, scored_by
         self._process: subprocess.Popen[bytes] | None = None
         self._number = 0
 
@@ -38,14 +39,14 @@ class ScorerProcess:
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                 )  # fmt: skip
         except OSError as error:
-            raise _not_ready(f"it could not be started ({error})") from error
+            raise self._not_ready(f"it could not be started ({error})") from error
         try:
             self._say(self._spec)
             answer = self._first_line()
         except _Lost as lost:
-            raise _not_ready(f"it ended before it could score ({lost})", log=self._log_end()) from lost
+            raise self._not_ready(f"it ended before it could score ({lost})", log=self._log_end()) from lost
         if not answer.get("ready"):
-            raise _not_ready(str(answer.get("reason", "no reason was given")).rstrip("."), **_refusal(answer))
+            raise self._not_ready(str(answer.get("reason", "no reason was given")).rstrip("."), **_refusal(answer))
 
     def ask(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What every term says of some items: its name, seconds, tokens and verdicts in the items' order.
@@ -82,6 +83,14 @@ class ScorerProcess:
             self._process.wait()
         self._process.stdout.close()
         self._process = None
+
+    def _not_ready(self, reason: str, *, hint: str = "", **evidence: Any) -> JobFailure:
+        return JobFailure(
+            "scorer_not_ready",
+            f"The {self._scored_by} cannot score: {reason}.",
+            hint=hint or "Try it with `graders validate`, and look at the job's scorer.log.",
+            **evidence,
+        )
 
     def _answer(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         self._say(request)
@@ -130,12 +139,3 @@ class _Lost(Exception):
 
 def _refusal(answer: dict[str, Any]) -> dict[str, Any]:
     return {"hint": str(answer.get("hint") or ""), "scorerCode": answer.get("code")}
-
-
-def _not_ready(reason: str, *, hint: str = "", **evidence: Any) -> JobFailure:
-    return JobFailure(
-        "scorer_not_ready",
-        f"The reward cannot score: {reason}.",
-        hint=hint or "Try the reward's graders with `graders validate`, and look at the job's scorer.log.",
-        **evidence,
-    )
