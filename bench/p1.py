@@ -45,6 +45,6 @@ def arms(base: Path, options, *, system: bool, steps: int, strict: bool = False)
     rows = material.rows("train", system=system)
     plan = material.sft_plan(base, [rows], batch=options.batch, steps=steps, threads=options.threads, strict=strict)
     ours = Stepper("our_sft.py", {"attempt": str(material.attempt_with(plan))}, threads=options.threads)
-    settings = {"base": str(base), "rows": str(rows), "batch": options.batch, "steps": steps}
-    theirs = Stepper("plain_sft.py", {**settings, "threads": options.threads}, threads=options.threads)
+    settings = {"method": "sft", "base": str(base), "rows": str(rows), "batch": options.batch, "steps": steps}
+    theirs = Stepper("plain_trainer.py", {**settings, "threads": options.threads}, threads=options.threads)
     return ours, theirs

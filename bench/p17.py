@@ -66,7 +66,7 @@ def ours_once(home: Path, plan: dict) -> float:
 def theirs_once(settings: dict, threads: int) -> float:
     """From starting Python to the end of the first update."""
     started = time.perf_counter()
-    stepper = Stepper("plain_sft.py", settings, threads=threads)
+    stepper = Stepper("plain_trainer.py", {**settings, "method": "sft"}, threads=threads)
     try:
         stepper.step()
         return time.perf_counter() - started

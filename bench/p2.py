@@ -40,6 +40,6 @@ def arms(options, *, steps: int) -> tuple[Stepper, Stepper]:
     base, pairs = material.base_model(), material.pairs(options.batch * steps, system=not options.no_system)
     plan = material.dpo_plan(base, [pairs], batch=options.batch, steps=steps, threads=options.threads)
     ours = Stepper("our_dpo.py", {"attempt": str(material.attempt_with(plan))}, threads=options.threads)
-    settings = {"base": str(base), "rows": str(pairs), "batch": options.batch, "steps": steps}
-    theirs = Stepper("plain_dpo_arm.py", {**settings, "threads": options.threads}, threads=options.threads)
+    settings = {"method": "dpo", "base": str(base), "rows": str(pairs), "batch": options.batch, "steps": steps}
+    theirs = Stepper("plain_trainer.py", {**settings, "threads": options.threads}, threads=options.threads)
     return ours, theirs

@@ -1,5 +1,6 @@
 """Fixtures of the engine tests: a tiny model with its own tokenizer, a few rows, and a plan around them."""
 
+import itertools
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ CHILD_ROOT = Path(__file__).resolve().parents[2] / "gpu_worker" / "child"
 sys.path.insert(0, str(CHILD_ROOT))
 sys.path.insert(0, str(Path(__file__).parent))
 
+import jobs  # noqa: E402
 import pytest  # noqa: E402
 import tiny  # noqa: E402
 import torch  # noqa: E402
@@ -32,6 +34,24 @@ def tokenizer(base_model: Path):
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(base_model)
+
+
+@pytest.fixture
+def runs_of(tmp_path: Path, base_model: Path, write_rows):
+    """Gives what runs plans of one kind over rows, the given ones where it is told no others; each call is an attempt
+    of its own."""
+
+    def runs_of(usual: list[dict], plan):
+        made = itertools.count()
+
+        def train(rows=None, **changes):
+            number = next(made)
+            path = write_rows(usual if rows is None else rows, f"train-{number}.jsonl")
+            return jobs.run(tmp_path / f"attempt-{number}", plan(base_model, [path], **changes))
+
+        return train
+
+    return runs_of
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import tomllib
 from pathlib import Path
 
+import jobs
 import pytest
 import tiny
 from optimize_child.checks import examine
@@ -64,6 +65,20 @@ def test_preparing_writes_the_corrected_template_where_every_job_reads_it(folder
     stated = {"chat_template_sha256": facts["chat_template_sha256"]}
     assert stated["chat_template_sha256"] != shipped
     assert "You help well." in load_template(stated, load_tokenizer(folder)).render(say("a", "b"))
+
+
+@pytest.mark.requirement("R329", "R327")
+def test_an_evaluation_asks_under_the_corrected_template(folder, write_rows, tmp_path):
+    facts = examine(folder, {"chat_template_correction": correction("You help.", "You help well.")})
+    corrected = facts["chat_template_sha256"]
+    rows = write_rows([{"messages": say("a", "b")}])
+    plan = tiny.evaluation_plan(folder, [rows], **{"base_model.chat_template_sha256": corrected, "max_new_tokens": 1})
+    attempt = jobs.run(tmp_path / "attempt", plan)
+    (answer,) = tiny.events_of(attempt, "answer")
+    template = load_template({"chat_template_sha256": corrected}, load_tokenizer(folder))
+    assert answer["chat_template_sha256"] == corrected == template.sha256
+    (asked,), _ = template.tokenize([template.render(say("a"), None, to_answer=True)])
+    assert "You help well." in template.tokenizer.decode(asked) and answer["prompt_tokens"] == len(asked)
 
 
 @pytest.mark.requirement("R329")

@@ -14,16 +14,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture
-def train(tmp_path, base_model, write_rows):
+def train(runs_of):
     """Runs one plan over some pairs, each call in an attempt of its own."""
-    made = iter(range(99))
-
-    def train(rows=None, **changes):
-        number = next(made)
-        path = write_rows(tiny.pair_rows(12) if rows is None else rows, f"pairs-{number}.jsonl")
-        return jobs.run(tmp_path / f"attempt-{number}", tiny.dpo_plan(base_model, [path], **changes))
-
-    return train
+    return runs_of(tiny.pair_rows(12), tiny.dpo_plan)
 
 
 def weights(attempt: Path) -> dict[str, torch.Tensor]:

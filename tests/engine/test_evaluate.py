@@ -8,7 +8,9 @@ import tiny
 import torch
 from optimize_child.answers import Asked, Limits, _generate, answer_all, shared_prefix
 from optimize_child.models import load_model
+from optimize_child.questions import question_of
 from optimize_child.template import ChatTemplate
+from test_masks import call, say, stock
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ANSWER = "billing high"
@@ -31,33 +33,9 @@ def adapter(base_model, tmp_path_factory):
 
 
 @pytest.fixture
-def answer(tmp_path, base_model, write_rows):
+def answer(runs_of):
     """Runs one evaluation over some rows."""
-    made = iter(range(99))
-
-    def answer(rows=(), **changes):
-        number = next(made)
-        plan = {
-            "version": 1,
-            "entry": "evaluate",
-            "attempt": "a" * 64,
-            "subject": {"kind": "evaluation", "id": "e" * 64},
-            "threads": 1,
-            "device": {"kind": "cpu", "uuids": []},
-            "base_model": {"folder": str(base_model), "revision": "r1", "repository": "test/tiny"},
-            "rows": {"files": [str(write_rows(list(rows), f"eval-{number}.jsonl"))], "inline": []},
-            "systems": [{"name": "candidate", "adapter": None}],
-            "max_new_tokens": 12,
-            "max_prompt_tokens": None,
-            "skip_positions": [],
-            "merge": True,
-            "batch_size": 4,
-        }
-        for path, value in changes.items():
-            tiny.put(plan, path.split("."), value)
-        return jobs.run(tmp_path / f"attempt-{number}", plan)
-
-    return answer
+    return runs_of([], tiny.evaluation_plan)
 
 
 def answers(attempt) -> dict:
@@ -80,6 +58,20 @@ def test_every_row_is_answered_and_says_under_which_template_and_revision(answer
     assert {event["chat_template_sha256"] for event in found.values()} == {ChatTemplate(tokenizer).sha256}
     assert {event["base_model_revision"] for event in found.values()} == {"r1"}
     assert tiny.read_events(attempt)[-1]["answers"] == 7
+
+
+@pytest.mark.requirement("R322")
+def test_arguments_written_as_a_string_are_asked_as_the_object_they_hold():
+    def row(arguments):
+        function = {"name": "track", "arguments": arguments}
+        calling = {"role": "assistant", "tool_calls": [call() | {"function": function}]}
+        told = {"role": "tool", "tool_call_id": "c1", "name": "track", "content": "in Lyon"}
+        return {"messages": [*say("where is it"), calling, told, {"role": "assistant", "content": "In Lyon."}]}
+
+    chat = stock("qwen2.5")
+    as_text, as_object = (question_of(chat, 0, row(value)) for value in ('{"parcel": 7}', {"parcel": 7}))
+    assert as_text.tokens == as_object.tokens
+    assert "parcel" in chat.tokenizer.decode(as_text.tokens)
 
 
 @pytest.mark.parametrize("system", [tiny.SYSTEM, None], ids=["shared system prompt", "none"])

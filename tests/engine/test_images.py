@@ -208,14 +208,7 @@ def test_a_template_that_reads_parts_renders_the_texts_of_a_dataset_without_imag
 
 @pytest.mark.requirement("R332")
 def test_an_image_text_model_is_asked_rows_of_text(tmp_path, image_model, write_rows):
-    plan = {
-        **tiny.sft_plan(image_model, []),
-        "entry": "evaluate",
-        "rows": {"files": [str(write_rows([TEXT_ROW, TEXT_ROW]))]},
-        "skip_positions": [],
-        "systems": [{"name": "candidate", "adapter": None}],
-        "max_new_tokens": 4,
-    }
+    plan = tiny.evaluation_plan(image_model, [write_rows([TEXT_ROW, TEXT_ROW])], max_new_tokens=4)
     answers = tiny.events_of(jobs.run(tmp_path / "attempt", plan), "answer")
     prompt = load_tokenizer(image_model)("<|im_start|>user\nwhere<|im_end|>\n<|im_start|>assistant\n")["input_ids"]
     assert [answer["prompt_tokens"] for answer in answers] == [len(prompt)] * 2

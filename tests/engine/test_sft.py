@@ -12,16 +12,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture
-def train(tmp_path, base_model, write_rows):
+def train(runs_of):
     """Runs one plan over some rows, each call in an attempt of its own."""
-    made = iter(range(99))
-
-    def train(rows=None, **changes):
-        number = next(made)
-        path = write_rows(tiny.ticket_rows(24) if rows is None else rows, f"train-{number}.jsonl")
-        return jobs.run(tmp_path / f"attempt-{number}", tiny.sft_plan(base_model, [path], **changes))
-
-    return train
+    return runs_of(tiny.ticket_rows(24), tiny.sft_plan)
 
 
 def test_a_run_says_what_it_does_from_start_to_finish(train):

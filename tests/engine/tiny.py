@@ -160,6 +160,27 @@ def sft_plan(base: Path, files: list[Path], **changes: Any) -> dict[str, Any]:
     return changed(plan, **changes)
 
 
+def evaluation_plan(base: Path, files: list[Path], **changes: Any) -> dict[str, Any]:
+    """A whole plan of an evaluation of the bare base model, changed as `sft_plan` is."""
+    plan: dict[str, Any] = {
+        "version": 1,
+        "entry": "evaluate",
+        "attempt": "a" * 64,
+        "subject": {"kind": "evaluation", "id": "e" * 64},
+        "threads": 1,
+        "device": {"kind": "cpu", "uuids": []},
+        "base_model": {"folder": str(base), "revision": "r1", "repository": "test/tiny"},
+        "rows": {"files": [str(file) for file in files], "inline": []},
+        "systems": [{"name": "candidate", "adapter": None}],
+        "max_new_tokens": 12,
+        "max_prompt_tokens": None,
+        "skip_positions": [],
+        "merge": True,
+        "batch_size": 4,
+    }
+    return changed(plan, **changes)
+
+
 def pair_rows(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
     """Tickets with the right answer preferred to that of another ticket."""
     rows = ticket_rows(count + 1, seed=seed)

@@ -12,10 +12,7 @@ LISTED = [SMOL, "HuggingFaceTB/SmolLM2-360M-Instruct", "Qwen/Qwen2.5-0.5B-Instru
           "unsloth/Llama-3.2-1B-Instruct", "google/gemma-3-1b-it", "google/gemma-4-E2B-it", "google/gemma-4-E4B-it",
           "google/gemma-4-12B-it", MOE, "mistralai/Ministral-8B-Instruct-2410", "HuggingFaceTB/SmolVLM-Instruct"]
 
-
-@pytest.fixture(autouse=True)
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 @pytest.fixture
@@ -70,7 +67,7 @@ def test_the_mixture_of_experts_is_for_serving_only_and_shows_its_active_paramet
 @pytest.mark.requirement("R202")
 def test_the_methods_of_a_model_are_those_that_an_engine_here_runs():
     catalog = load_catalog()
-    assert catalog.methods_of(catalog.base_models[SMOL]) == ["sft", "dpo"]
+    assert catalog.methods_of(catalog.base_models[SMOL]) == ["sft", "dpo", "grpo", "gspo"]
 
 
 def test_the_state_folder_adds_models_and_changes_shipped_ones_key_by_key(lay_over):
