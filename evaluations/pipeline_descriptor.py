@@ -14,7 +14,8 @@ NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
 FIELDS = frozenset({"kind", "workload", "project", "stages", "submissionId", "description"})
 RUN_FIELDS = frozenset({"baseModel", "config", "execution", "grader", "graderInstructions", "warmStartModelId",
                         "description", "configName"})
-EVALUATE_FIELDS = frozenset({"model", "dataset", "grader", "maxCompletionTokens", "minMeanScore", "description"})
+EVALUATE_FIELDS = frozenset({"model", "dataset", "grader", "graderInstructions", "maxCompletionTokens", "minMeanScore",
+                             "description"})
 
 
 @dataclass(frozen=True)

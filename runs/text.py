@@ -13,6 +13,8 @@ from runs.smoke import REPRODUCING, SHORT
 from runs.smoke import words as smoke_words
 
 Row = tuple[str, Any]
+INSTRUCTIONS_SHOWN = 100
+"""Characters of a judge's instructions in a line."""
 
 
 def spell_duration(seconds: float | None) -> str:
@@ -91,9 +93,17 @@ def state_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Pause", pause_line(run) if run["pause"] else None),
         ("Pauses at", f"update {run['pauseAtStep']}" if run["pauseAtStep"] else None),
         ("Lengths", check_words(run["lengthCheck"])), ("Smoke check", smoke_words(run["smoke"])),
+        *(("Judge", judge_words(term["judge"])) for term in run["references"].get("reward") or () if "judge" in term),
         *(_failure_rows(run) if run["failureReason"] else ()),
         *(("Warning", warning["message"]) for warning in run["warnings"]),
     ]
+
+
+def judge_words(judge: Mapping[str, Any]) -> str:
+    """A reward's judge, what it is told and where that comes from."""
+    told = " ".join(judge["instructions"].split())
+    shown = told if len(told) <= INSTRUCTIONS_SHOWN else told[:INSTRUCTIONS_SHOWN - 1] + "…"
+    return f"{judge['model']}, told ({judge['instructionsSource']}): {shown}"
 
 
 def _failure_rows(run: Mapping[str, Any]) -> Iterator[Row]:

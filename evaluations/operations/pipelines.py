@@ -89,8 +89,11 @@ def _evaluate_problems(stage: StageWish, workload: Workload) -> Iterator[Problem
     if not isinstance(stage.fields.get("model"), str) or not stage.fields["model"]:
         yield Problem("model", "required", "model is missing.", "Name a model, or an earlier stage as @NAME.")
         return
+    later = references_of(stage)
+    told = StageWish(stage.position, stage.name, stage.type, {
+        name: value for name, value in stage.fields.items() if name not in later})
     try:
-        check_request(_request(stage, workload, "" if "model" in references_of(stage) else stage.fields["model"]))
+        check_request(_request(told, workload, told.fields.get("model", "")))
     except OperationError as error:
         yield Problem("evaluation", error.code, error.detail, error.hint)
 
@@ -336,4 +339,5 @@ def _request(stage: StageWish, workload: Workload, model: str, *, submission: st
     fields: dict[str, Callable[[Any], Any]] = {"dataset": str, "grader": str, "description": str}
     stated = {name: kind(stage.fields[name]) for name, kind in fields.items() if stage.fields.get(name)}
     return Request(model, workload=workload.name, submission_id=submission,
+                   grader_instructions=str(stage.fields.get("graderInstructions") or ""),
                    max_new_tokens=int(stage.fields.get("maxCompletionTokens") or 0), **stated)

@@ -13,6 +13,8 @@ from runs.operations import cancel_run, pause_run, resume_run
 from runs.operations.advance import advance_run
 from runs.operations.judging import wants_judges
 from runs.reinforcement_plan import scorer_part
+from runs.render import run_document
+from runs.text import state_rows
 from tests.factories import (
     TINY,
     claim_job,
@@ -155,3 +157,9 @@ def test_each_term_of_a_judge_is_asked_at_its_socket_under_the_terms_own_instruc
     assert [(term["name"], term["judge"]["socket"], term["judge"]["source"], term["judge"]["seconds"])
             for term in spec["terms"][1:]] == [("judge", socket, "stated", 300.0),
                                                ("judge-2", socket, "built-in", 300.0)]
+
+
+def test_a_run_shows_what_its_judges_are_told_and_why(run):
+    shown = [words for name, words in state_rows(run_document(run)) if name == "Judge"]
+    assert [words.split(":")[1].strip() for words in shown] == ["v1, told (stated)", "v1, told (built-in)"]
+    assert shown[0].endswith("told (stated): Be strict.")

@@ -203,6 +203,14 @@ def test_a_stage_is_judged_by_the_grader_that_it_names(ready):
     assert row.stages.get(name="judge").evaluation.grader == 'numeric:{"absolute":1}'
 
 
+def test_a_pipeline_trains_the_judge_that_grades_a_later_stage(ready):
+    row = started(ready, train(), evaluate(grader="model:@train", graderInstructions="Be strict."))
+    finish_run(row)
+    stage = row.stages.get(name="judge")
+    assert (stage.evaluation.judge, stage.evaluation.grader_instructions) == (
+        row.stages.get(name="train").model, "Be strict.")
+
+
 def test_a_stage_with_a_grader_that_cannot_be_used_is_refused_before_anything_starts(ready):
     with pytest.raises(PipelineRefused) as refused:
         started(ready, train(), evaluate(grader='numeric:{"absolute":-1}'))
