@@ -64,7 +64,7 @@ def add_tiny_model(box: Box, material: Path) -> None:
     catalogs.mkdir(parents=True, exist_ok=True, mode=0o700)
     (catalogs / "base_models.toml").write_text(
         f'["{TINY}"]\nsource = {{ kind = "folder", path = "{material / "tiny"}" }}\n'
-        'engines = { trl = ["sft", "dpo"] }\n'
+        'engines = { trl = ["sft", "dpo", "grpo", "gspo"] }\n'
     )
     # A model this small is quickest on one thread.
     (catalogs / "devices.toml").write_text("[cpu]\nthreads = 1\n")
