@@ -129,7 +129,9 @@ def metric_document(metric: Metric, kept: Mapping[str, float] = MappingProxyType
     values = {**metric.values, **kept}
     named = {ours: values[theirs] for theirs, ours in NAMED.items() if values.get(theirs) is not None}
     measured = {name: value for name, value in values.items() if name not in NAMED and not MEAN_SHARE.fullmatch(name)}
-    return {"step": metric.step, "attempt": metric.attempt, "at": metric.at} | named | {"measured": measured}
+    peak = values.get("peak_memory_bytes")
+    memory = {"maxMemoryGb": round(peak / 2**30, 3)} if isinstance(peak, int | float) else {}
+    return {"step": metric.step, "attempt": metric.attempt, "at": metric.at} | named | memory | {"measured": measured}
 
 
 def reward_terms(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 The caller holds the run's row, so that nothing moves between two looks.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+
+from django.db.models import Count
 
 from optimize_site.kernel.models import Lease
 from runs import queries
@@ -36,6 +38,9 @@ def check_records(run: Run) -> Iterator[Checked]:
     yield Checked("attempts", len(attempts), "attempts", (*_numbers(run, attempts), *_leases(run)))
     rows = list(run.metrics.order_by("step").values_list("step", "attempt"))
     yield Checked("figures", len(rows), "updates", tuple(_figures(run, rows)))
+    kept = dict(run.rollout_steps.order_by("step").values_list("step", "count"))
+    if kept:
+        yield Checked("rollouts", len(kept), "updates", tuple(_rollouts(run, kept, [step for step, _ in rows])))
 
 
 def _configuration(run: Run) -> Iterator[str]:
@@ -89,6 +94,18 @@ def _replayed(rows: list[tuple[int, int]]) -> Iterator[str]:
         if attempt < earlier:
             yield (f"The figures of update {step} are of attempt {attempt}, those of update {before} of attempt "
                    f"{earlier}.")
+            return
+
+
+def _rollouts(run: Run, kept: Mapping[int, int], told: Iterable[int]) -> Iterator[str]:
+    """Every update that told its figures has its rollouts, as many as its job handed over."""
+    missing = sorted({step for step in told if step > 0} - set(kept))
+    if missing:
+        yield f"The rollouts of {len(missing)} updates are missing: {_named(missing)}."
+    found = dict(run.rollouts.values_list("step").annotate(count=Count("pk")).order_by("step"))
+    for step, count in kept.items():
+        if found.get(step, 0) != count:
+            yield f"Of update {step} {found.get(step, 0)} rollouts are kept, and its job handed over {count}."
             return
 
 

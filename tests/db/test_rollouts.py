@@ -8,12 +8,15 @@ from django.test import Client
 from optimize_site.kernel import accounts
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
 from optimize_site.kernel.errors import Forbidden
+from optimize_site.kernel.garbage import BOOKKEEPING
 from optimize_site.kernel.work import attempt_folder
+from registry.models import BaseModel
 from runs.management.commands.runs import Command
 from runs.models import Rollout, RolloutStep, Run
 from runs.operations import may_read_rollouts
 from runs.operations.rollouts import UNREADABLE
-from tests.factories import make_device, make_run
+from runs.rollouts import rewards
+from tests.factories import make_adapter, make_device, make_run, put_weights
 from tests.playing import STARTED, claim, end, reread, say
 from tests.rolling import completion, figures, rollouts, told
 
@@ -266,3 +269,40 @@ def test_the_reward_tells_the_seconds_of_each_term_failures_by_cause_and_the_jud
     assert "75% near 0.25, 25% near 1.25" in out
     measured = json.loads(ask("metrics", run.pk, "-o", "json")[1])[0]["measured"]
     assert (measured["failures.timeout"], measured["judge_tokens"]) == (2.0, 120.0)
+
+
+# Held against each other ---------------------------------------------------------------------------------------------
+
+
+def test_verifying_a_run_holds_its_rollouts_against_its_figures(training, client):
+    run, _ = training
+
+    def checked():
+        found = client.get(f"/v1/training/runs/{run.pk}/verify").json()["checks"]
+        return next(check for check in found if check["name"] == "rollouts")
+
+    assert checked() == {"name": "rollouts", "count": 3, "unit": "updates", "problems": []}
+    Rollout.objects.filter(step=2, group=1, index=3).delete()
+    assert checked()["problems"] == ["Of update 2 7 rollouts are kept, and its job handed over 8."]
+    RolloutStep.objects.filter(step=2).delete()
+    assert checked()["problems"] == ["The rollouts of 1 updates are missing: 2."]
+
+
+def test_what_only_a_rollout_mentions_keeps_no_bytes_alive():
+    assert {"runs.Rollout", "runs.RolloutStep"} <= BOOKKEEPING
+
+
+def test_the_score_on_evaluation_data_is_held_against_a_rising_reward(run, client, ask, monkeypatch):
+    base = put_weights(BaseModel.objects.get())
+    made = make_adapter(run.workload, base, run_id=run.pk)
+    say(run, claim(run), STARTED, *(figures(step, reward=0.1 * step) for step in range(1, 13)))
+    Run.objects.filter(pk=run.pk).update(model=made, base_revision=base.revision)
+    score = {"evaluationId": "e" * 64, "exactMatchRate": None, "dataset": "triage/eval:v1", "grader": "exact"}
+    scores = {base.version_id: score | {"meanScore": 0.7, "interval": [0.65, 0.75]},
+              made.pk: score | {"meanScore": 0.4, "interval": [0.35, 0.45]}}
+    monkeypatch.setattr(rewards, "best_scores_of_models", lambda models: {model: scores[model] for model in models})
+    signs = client.get(f"/v1/training/runs/{run.pk}/rewards").json()["signs"]
+    assert [(sign["sign"], sign["curves"]) for sign in signs] == [("held_out_worse", ["reward", "evaluation"])]
+    assert "fell from 0.7000 at update 0 to 0.4000 at update 12" in ask("rewards", run.pk)[1]
+    scores[made.pk]["dataset"] = "triage/other:v1"
+    assert client.get(f"/v1/training/runs/{run.pk}/rewards").json()["signs"] == []
