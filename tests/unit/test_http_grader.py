@@ -2,13 +2,14 @@
 
 import gzip
 import json
-import math
 import socket
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evaluations.scoring.addresses import BadService, addresses_of, find_allowed, read_allowed, read_service
-from evaluations.scoring.http import MAX_REPLY, make_http, read_answer
+from evaluations.scoring.http import MAX_REPLY, NoVerdict, make_http, read_answer
 from evaluations.scoring.spec import Limits
 from evaluations.scoring.terms import Item, NotReady
 from tests.grader_service import CERTIFICATE, raw, reply, serving
@@ -206,5 +207,26 @@ def test_an_entry_of_the_list_that_says_nothing_is_refused_and_not_skipped(entry
         find_allowed(SERVICE, [entry, "grader.example"])
 
 
-def test_a_number_from_a_service_is_never_more_than_one():
-    assert math.isclose(read_answer(b'{"score": 0.9999999}').score, 0.9999999)
+VALUES = st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5) | st.just([1])
+JSON = st.dictionaries(st.sampled_from(["score", "ok", "passed", "explanation"]), VALUES)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=60) | JSON.map(lambda found: json.dumps(found).encode()))
+def test_whatever_a_service_says_is_a_score_from_0_to_1_or_a_cause(body):
+    try:
+        verdict = read_answer(body)
+    except NoVerdict as error:
+        assert error.cause in {"no_verdict", "invalid_result"} and error.reason
+    else:
+        assert 0.0 <= verdict.score <= 1.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=40) | st.text("ab1.:/@[]#?%0x", max_size=30).map("http://{}".format))
+def test_whatever_is_written_as_a_url_is_one_place_with_one_text_or_refused(text):
+    try:
+        service = read_service(text)
+    except BadService:
+        return
+    assert read_service(service.url) == service
