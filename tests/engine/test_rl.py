@@ -187,3 +187,26 @@ def test_a_scorer_that_is_lost_is_started_once_more(train, tmp_path):
     attempt = train(**{f"{RL}.maxSteps": 1, f"{SPEC}.terms": [tiny.term(f"die-once:{tmp_path / 'mark'}")]})
     assert len(jobs.metrics(attempt, "loss")) == 1
     assert jobs.failure(train(**{f"{SPEC}.terms": [tiny.term("die")]}))["code"] == "scorer_lost"
+
+
+def test_what_is_learned_from_is_what_was_sampled(train):
+    checks = {check["name"]: check for check in tiny.events_of(train(**{f"{RL}.maxSteps": 2}), "check")}
+    assert checks["on_policy"]["passed"] and checks["on_policy"]["value"] < 1e-4
+    assert checks["reference"]["passed"]
+
+
+@pytest.mark.requirement("R223")
+def test_a_greedy_group_is_one_completion_over_and_over(train):
+    attempt = train(**{f"{RL}.maxSteps": 1, f"{RL}.temperature": 0})
+    found = rollouts(attempt, 1)
+    assert {len({line["completion"] for line in found if line["group"] == group}) for group in (0, 1)} == {1}
+    assert jobs.metrics(attempt, "zero_variance_groups") == [1]
+
+
+@pytest.mark.requirement("R246")
+def test_the_plain_way_samples_and_computes_otherwise_and_goes_on_to_the_same_bytes_too(train):
+    plain = {"strict": True, f"{RL}.maxSteps": 2, f"{RL}.groupSize": 2, "execution.microBatchSequences": 1}
+    whole, first = train(**plain), train(**plain, pause_at=1)
+    second = train(**plain, first_attempt=False, resume=jobs.newest_snapshot(first))
+    assert jobs.adapter_bytes(whole) == jobs.adapter_bytes(second)
+    assert tiny.events_of(whole, "engine_config")[0]["resolved"]["policyLoss"]["sampling"] == "library"

@@ -15,6 +15,8 @@ from optimize_child.failures import JobFailure
 
 # Relative differences of two ways to sum the same loss: rounding on the CPU's fp32; a GPU's bf16 is coarser.
 BOUND = {"cpu": 1e-5, "cuda": 3e-2}
+# Absolute differences of a token's log-probability, as it was sampled and as the update computes it.
+SAMPLED_BOUND = {"cpu": 1e-3, "cuda": 5e-2}
 ROWS = 2
 REFUSED_ABOVE = 5.0
 
@@ -51,6 +53,23 @@ def check_first_loss(events: EventLog, device: str, ours: Callable[[], float], p
             "warning",
             code="reference_over_bound",
             message=f"The first loss is {value:.2g} from plain TRL's, over the bound {bound:.2g}.",
+        )
+
+
+def check_sampled(events: EventLog, device: str, sampled: torch.Tensor, learned: torch.Tensor) -> None:
+    """What is learned from is what was sampled: each token as likely in the update as when it was drawn.
+
+    Raises JobFailure `reference_check_failed` where one is more than five times the bound apart.
+    """
+    value, bound = float((sampled - learned).abs().max()), SAMPLED_BOUND[device]
+    detail = f"the log-probabilities of {len(sampled)} sampled tokens"
+    events.emit("check", name="on_policy", passed=value <= bound, value=value, bound=bound, detail=detail)
+    if value > bound * REFUSED_ABOVE:
+        raise JobFailure(
+            "reference_check_failed",
+            f"A sampled token's log-probability is {value:.2g} from what the update computes; allowed is {bound:.2g}.",
+            hint="Set trainer.jobs.strict-compute = true in the box's settings.toml, which samples and computes the "
+            "plain way, and start it again.",
         )
 
 

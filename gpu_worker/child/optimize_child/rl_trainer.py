@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from trl.trainer.utils import add_fused_lm_head
 
+from optimize_child import reference_check
 from optimize_child.rl_layout import GroupLayout
 from optimize_child.rl_loss import Objective, token_losses, token_weights
 from optimize_child.rl_prompts import Prompts
@@ -36,6 +37,7 @@ class PolicyTrainer(SupervisedTrainer):
         self._objective = objective
         self._group_layout = group_layout
         self.reference = Reference()
+        self._is_checked = False
         super().__init__(**supervised)
         temperature = roller.manner.temperature or 1.0
         add_fused_lm_head(self.model.get_base_model(), temperature=temperature, outputs=("log_probs", "entropy"))
@@ -69,19 +71,31 @@ class PolicyTrainer(SupervisedTrainer):
         self._tokens_of_update = tokens + sum(len(rollout.prompt.tokens) for rollout in rollouts)
         advantages = torch.tensor([rollout.advantage for rollout in rollouts], device=self.args.device)
         total, sums = torch.zeros((), device=self.args.device), defaultdict(float)
+        found: list[torch.Tensor] = []
         for part in self._group_layout.passes(groups_of(rollouts, self._roller.manner.group_size)):
-            loss = self._part_loss(model, part, advantages, (tokens, len(rollouts)), sums)
+            logps, entropy = self.completion_logps(model, part)
+            sums["entropy"] += float(entropy.detach().sum())
+            found.append(logps.detach())
+            loss = self._part_loss(logps, part, advantages, (tokens, len(rollouts)), sums)
             self.accelerator.backward(loss)
             total += loss.detach()
+        self._check_sampled(rolled, found)
         return total, {name: value / tokens for name, value in sums.items()}
 
+    def _check_sampled(self, rolled: Rolled, found: list[torch.Tensor]) -> None:
+        """Once, at the first update that this attempt makes."""
+        if rolled.logps is not None and not self._is_checked:
+            sampled = torch.tensor(rolled.logps, device=self.args.device)
+            reference_check.check_sampled(self._events, self.args.device.type, sampled, torch.cat(found))
+        self._is_checked = True
+
     def _part_loss(
-        self, model: Any, part: dict[str, Any], advantages: torch.Tensor, whole: tuple[int, int], sums: Any
+        self, logps: torch.Tensor, part: dict[str, Any], advantages: torch.Tensor, whole: tuple[int, int], sums: Any
     ) -> torch.Tensor:
-        """A pass's share of the loss; what it says of its tokens goes into `sums`."""
+        """A pass's share of the loss; what it says of its tokens goes into `sums`. `whole` is the update's number of
+        tokens and of completions."""
         objective, lengths = self._objective, part["lengths"].to(self.args.device)
         reference = self._reference_logps(part) if objective.beta else None
-        logps, entropy = self.completion_logps(model, part)
         own = advantages[part["first"] : part["first"] + len(lengths)]
         losses = token_losses(logps, logps.detach(), reference, own, lengths, objective)
         weights = token_weights(lengths, objective.level, tokens=whole[0], completions=whole[1])
@@ -89,7 +103,6 @@ class PolicyTrainer(SupervisedTrainer):
         if losses.kl is not None:
             each = each + objective.beta * losses.kl
             sums["kl"] += float(losses.kl.detach().sum())
-        sums["entropy"] += float(entropy.detach().sum())
         sums["clip_low"] += float(losses.low.sum())
         sums["clip_high"] += float(losses.high.sum())
         return (weights * each).sum()

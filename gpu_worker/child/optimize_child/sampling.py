@@ -130,7 +130,6 @@ def sample_plainly(model: Any, asked: list[Sampled], manner: Manner, place: int)
             input_ids=ids.to(model.device),
             attention_mask=mask.to(model.device),
             generation_config=_generation(manner),
-            use_model_defaults=False,
         )
     for one, tokens in zip(asked, output[:, width:].tolist(), strict=True):
         _cut(one, tokens, manner.limits)
