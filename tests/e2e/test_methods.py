@@ -15,7 +15,7 @@ from tests.e2e.running import OVER, adapter_hash, attempt_of, finish, losses, ru
 from tests.e2e.tiny_box import TINY, descriptor
 from tests.grader_service import reply, serving
 
-STEPS, REWARDED = 60, 40
+STEPS, REWARDED = 60, 60
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_answers_are_scored_by_a_service_and_a_killed_job_asks_for_none_twice_th
 
     def say(envelope, connection):
         if len(service.envelopes) > kept:
-            is_open.wait(120)
+            is_open.wait(600)
         reply({"passed": len(envelope["output"]) % 2 == 0})(envelope, connection)
 
     with serving(say) as service:
@@ -93,7 +93,7 @@ def test_answers_are_scored_by_a_service_and_a_killed_job_asks_for_none_twice_th
         body = {"model": TINY, "workload": "triage", "grader": f"http:http://127.0.0.1:{service.port}/"}
         evaluation = http.post("/v1/training/evaluations", body)["evaluationId"]
         path = f"/v1/training/evaluations/{evaluation}"
-        wait_until(lambda: http.get(path)["scored"] == kept and len(service.envelopes) > kept, 120, "a batch")
+        wait_until(lambda: http.get(path)["scored"] == kept and len(service.envelopes) > kept, 240, "a batch")
         kill_job(box, evaluation)
         is_open.set()
         found = http.follow(path, "phase", OVER)
