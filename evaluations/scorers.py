@@ -2,10 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from datasets.lines import Line
+from datasets.queries import example_set, lines_of
+from datasets.row_documents import OWN_KEYS
+from datasets.rows import FORMAT as CHAT
 from evaluations.graders import Verdict
 from evaluations.judging import judge_term
 from evaluations.models import Evaluation
@@ -69,12 +73,26 @@ def scoring_plan(row: Evaluation, attempt: Attempt) -> dict[str, Any]:
     folder = attempt_folder(attempt.pk)
     file = folder / "items.jsonl"
     with file.open("w", encoding="utf-8") as out:
+        lines = _numbered_lines(row)
         for prediction in row.predictions.unjudged().order_by("position").iterator():
+            columns = next((columns_of(line) for number, line in lines if number == prediction.position), {})
             item = Item(prediction.position, prediction.prompt.get("messages", []), prediction.answer,
-                        prediction.expected, prediction.prompt.get("tools"))
+                        prediction.expected, prediction.prompt.get("tools"), columns=columns)
             out.write(json.dumps(item_document(item)) + "\n")
     term = term_of(row.grader) if row.judge_id is None else _term(judge_term(row))
     return {"entry": "score", "scorer": scorer_of(term, folder / "scoring"), "items": str(file)}
+
+
+def _numbered_lines(row: Evaluation) -> Iterator[tuple[int, Line]]:
+    """The dataset's rows by their positions, for a grader that may ask what else they hold; else none."""
+    target = parse_target(row.grader)
+    is_bundle = target is not None and target.kind == "bundle"
+    return enumerate(lines_of(example_set(row.dataset)) if is_bundle else ())
+
+
+def columns_of(line: Line) -> dict[str, Any]:
+    """What a row holds beside its messages and tools."""
+    return {name: value for name, value in json.loads(line.data).items() if name not in OWN_KEYS[CHAT]}
 
 
 def read_scored(event: Mapping[str, Any]) -> Verdict:

@@ -18,8 +18,10 @@ from evaluations.scoring.terms import Item, NotReady
 ITEMS_A_REQUEST, ITEMS_A_FRAME = 512, 128
 CAUSES = frozenset({"error", "invalid_result"})
 ONE: dict[str, Callable[[Item], Any]] = {
-    "data_source": lambda item: "", "solution_str": attrgetter("completion"), "ground_truth": attrgetter("expected"),
-    "extra_info": lambda item: {"index": item.row, "prompt": item.prompt, "tools": item.tools, "calls": item.calls}}
+    "data_source": lambda item: str(item.columns.get("data_source", "")), "solution_str": attrgetter("completion"),
+    "ground_truth": attrgetter("expected"),
+    "extra_info": lambda item: {**item.columns, "index": item.row, "prompt": item.prompt, "tools": item.tools,
+                                "calls": item.calls}}
 GIVEN = ONE | {f"{name}s": value for name, value in ONE.items()}
 """What each argument is, of a function that takes one answer and of one that takes many."""
 

@@ -2,9 +2,10 @@
 
 1. In: the spec (see `spec`). Out: `{"ready": true}`, or `{"ready": false, "code", "reason", "hint"}` and the end.
 2. In: `{"id": 1, "items": [{"row": 0, "prompt": [messages], "tools": null, "completion": "…", "calls": null,
-   "expected": "…"}]}`. Out: `{"id": 1, "terms": [{"name", "seconds", "tokens", "verdicts": [{"score", "isExact",
-   "fields", "explanation", "cause"}]}]}`: the terms in the spec's order, the verdicts in the items'. `seconds` is what
-   the term took for all of them. A line that is no such request is answered `{"id": …, "error": "…"}`.
+   "expected": "…", "columns": {}}]}`; `columns` is what else the row holds, and may be left out.
+   Out: `{"id": 1, "terms": [{"name", "seconds", "tokens", "verdicts": [{"score", "isExact", "fields", "explanation",
+   "cause"}]}]}`: the terms in the spec's order, the verdicts in the items'. `seconds` is what the term took for all of
+   them. A line that is no such request is answered `{"id": …, "error": "…"}`.
 """
 
 import json
@@ -38,13 +39,13 @@ def _item(place: int, item: Any, number: Any) -> Item:
     if not isinstance(item, Mapping) or not isinstance(item.get("completion"), str):
         raise BadRequest(f"items[{place}] has no completion", number)
     return Item(int(item.get("row", place)), item.get("prompt") or [], item["completion"], item.get("expected") or "",
-                item.get("tools"), item.get("calls"))
+                item.get("tools"), item.get("calls"), item.get("columns") or {})
 
 
 def item_document(item: Item) -> dict[str, Any]:
     """An item as a request holds it."""
     return {"row": item.row, "prompt": list(item.prompt), "tools": item.tools, "completion": item.completion,
-            "calls": item.calls, "expected": item.expected}
+            "calls": item.calls, "expected": item.expected} | ({"columns": dict(item.columns)} if item.columns else {})
 
 
 def reply(number: Any, terms: Sequence[Scored]) -> dict[str, Any]:

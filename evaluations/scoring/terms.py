@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from evaluations.graders import Verdict
@@ -14,7 +14,7 @@ MAX_EXPLANATION, MAX_NAME, MAX_FIELDS = 2000, 200, 200
 
 @dataclass(frozen=True)
 class Item:
-    """One answer: the prompt it was given to, what it says, and what was expected."""
+    """One answer: the prompt it was given to, what it says, what was expected, and the row's other columns."""
 
     row: int
     prompt: Sequence[Mapping[str, Any]]
@@ -22,6 +22,7 @@ class Item:
     expected: str = ""
     tools: Sequence[Mapping[str, Any]] | None = None
     calls: Sequence[Mapping[str, Any]] | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 class NotReady(Exception):

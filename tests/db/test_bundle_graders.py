@@ -10,6 +10,8 @@ from evaluations import bundle_graders
 from evaluations.bundles.walls import Walls
 from evaluations.errors import BundleNotUsable
 from evaluations.management.commands.graders import Command
+from evaluations.models import Evaluation
+from evaluations.scorers import _numbered_lines, columns_of
 from optimize_site.kernel.archives import pack_folder
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
 from optimize_site.kernel.conf import home
@@ -118,6 +120,17 @@ def test_the_example_scores_as_its_page_says(client):
     assert [verdict["score"] for verdict in found["verdicts"]] == [1.0, 1.0, 0.1, 0.0]
     assert found["verdicts"][2]["explanation"] == "It says 9, not 18."
     assert found["verdicts"][2]["fields"] == {"form": True, "right": False}
+
+
+def test_a_function_is_told_of_a_row_s_other_columns():
+    """An evaluation's answers are sent to it with what else their rows hold, by the rows' positions."""
+    register("gsm8k/scoring")
+    rows = [{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], "level": number}
+            for number in range(4)]
+    dataset = make_dataset("gsm8k/eval", "\n\n".join(map(json.dumps, rows)).encode())
+    row = Evaluation(dataset=dataset, grader="bundle:gsm8k/scoring:v1#reward")
+    assert [columns_of(line) for _, line in _numbered_lines(row)] == [{"level": number} for number in range(4)]
+    assert not list(_numbered_lines(Evaluation(dataset=dataset, grader="exact")))
 
 
 @pytest.mark.requirement("R235")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from evaluations.pipeline_descriptor import parse_pipeline
 from optimize_site.appliance.places import CHECKOUT
+from optimize_site.kernel.documents import parse_document
 from runs.descriptor import parse_descriptor
 
 BLOCK = re.compile(r"(?m)^kind: (?:run|pipeline)\b")
@@ -27,7 +27,7 @@ def descriptors(path: Path) -> Iterator[dict[str, Any]]:
 
 def documents(text: str) -> Iterator[dict[str, Any]]:
     if BLOCK.search(text) or '"kind": "run"' in text:
-        yield yaml.safe_load(text)
+        yield parse_document(text)
 
 
 WRITTEN = [(path, document) for path in PAGES for document in descriptors(path)]

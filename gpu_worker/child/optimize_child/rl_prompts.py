@@ -17,6 +17,7 @@ from optimize_child.token_rows import RowStore, TokenRows
 
 TICK_ROWS = 256
 NAMED_PROMPTS = 5
+OWN_KEYS = {"messages", "tools"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Prompt:
     messages: list[dict[str, Any]]
     expected: str
     tokens: list[int]
+    columns: dict[str, Any]
 
 
 class Prompts:
@@ -41,8 +43,10 @@ class Prompts:
 
     def prompt(self, row: int) -> Prompt:
         """One prompt, with what a scorer is told of it."""
-        messages = read_row(self._lines[row])["messages"]
-        return Prompt(row, messages[:-1], text_of(messages[-1].get("content")), self.rows.row(row)[0].tolist())
+        read = read_row(self._lines[row])
+        messages, columns = read["messages"], {name: read[name] for name in read if name not in OWN_KEYS}
+        expected = text_of(messages[-1].get("content"))
+        return Prompt(row, messages[:-1], expected, self.rows.row(row)[0].tolist(), columns)
 
 
 class Room:

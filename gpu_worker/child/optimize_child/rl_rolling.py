@@ -81,7 +81,7 @@ def evaluating(model: Any) -> Iterator[None]:
 
 def _item(prompt: Prompt, text: str) -> dict[str, Any]:
     return {"row": prompt.row, "prompt": prompt.messages, "tools": None, "completion": text, "calls": None,
-            "expected": prompt.expected}  # fmt: skip
+            "expected": prompt.expected, "columns": prompt.columns}  # fmt: skip
 
 
 def _rollout(one: Sampled, prompt: Prompt, text: str, reward: Reward, advantage: float) -> Rollout:
