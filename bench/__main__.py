@@ -22,6 +22,7 @@ BARS = {
     "p18": "from a slot that is free to the start of the job that waits for it",
     "p19": "from an accepted pause to the job's end, over one update and one save",
     "p20": "tokens answered a second against plain generation",
+    "p21": "answers a second that a bundle's function scores in its sandbox, against calling it",
     "p22": "from the death of everything with many open runs to every phase being true",
     "p23": "what an idle box costs",
     "chaos": "random faults by a seed on a real box, and what was lost by them",
