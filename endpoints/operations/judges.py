@@ -122,5 +122,4 @@ def _advance(row: Judge) -> None:
 
 def release(row: Judge) -> None:
     """The judge stands on no device any more and is not wanted."""
-    move(row, phases.RELEASED, phases=phases.JUDGE, actor=SYSTEM, reason=f"The {row.holder_kind} has no use for it.",
-         stage={})
+    move(row, phases.RELEASED, phases=phases.JUDGE, actor=SYSTEM, reason=f"The {row.holder_kind} has no use for it.")

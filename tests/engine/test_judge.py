@@ -128,7 +128,9 @@ def test_a_judge_leaves_when_it_is_told_to_and_takes_its_socket_with_it(sit, tmp
     judge = sit()
     judge.ask(line(1, question("one")))
     judge.end()
-    assert tiny.read_events(judge.folder)[-1]["type"] == "stopped"
+    *_, counted, last = tiny.read_events(judge.folder)
+    assert last["type"] == "stopped"
+    assert (counted["name"], counted["done"]) == ("judging", 1)
     assert not (tmp_path / "j.sock").exists()
 
 
@@ -150,3 +152,19 @@ def test_a_template_without_a_system_role_reads_the_instructions_before_the_ques
     model.template.render = without_system
     said = model.tokenizer.decode(model._tokens(question("What?", system="Be strict.")["messages"]))
     assert said.index("Be strict.") < said.index("What?")
+
+
+def test_a_trained_judge_judges_with_its_adapter(tmp_path, base_model):
+    rows = tiny.ticket_rows(32)
+    for row in rows:
+        row["messages"][-1]["content"] = "0.75"
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    trained = jobs.run(tmp_path / "trained", tiny.sft_plan(base_model, [path], **{
+        "config.hyperparams.training.epochs": 6, "config.hyperparams.optimizer.learningRate": 0.02,
+    }))  # fmt: skip
+    adapter = trained / tiny.events_of(trained, "finished")[0]["adapter"]
+    asked = [{"messages": row["messages"][:-1]} for row in rows[:3]]
+    attempt = jobs.run(tmp_path / "a", plan_of(base_model, adapter=str(adapter), asked=asked))
+    answers = tiny.events_of(attempt, "finished")[0]["report"]["answers"]
+    assert [answer["answer"] for answer in answers] == ["0.75"] * 3

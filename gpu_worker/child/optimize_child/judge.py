@@ -162,6 +162,7 @@ class Bench:
                 self._serve(server, ready)
             finally:
                 path.unlink(missing_ok=True)
+                self._tell()
 
     def _serve(self, server: socket.socket, ready: selectors.BaseSelector) -> None:
         while True:
@@ -178,8 +179,11 @@ class Bench:
         """Between answers: end where that was asked, and say now and then that this judge is there."""
         self.job.leave_if_asked()
         if not self.told or time.monotonic() - self.told >= BEAT_SECONDS:
-            self.told = time.monotonic()
-            self.job.events.emit("stage", name=READY, done=self.answered)
+            self._tell()
+
+    def _tell(self) -> None:
+        self.told = time.monotonic()
+        self.job.events.emit("stage", name=READY, done=self.answered)
 
     def _attend(self, client: Client) -> bool:
         """Answer what a client sent; False where it is to be let go."""
