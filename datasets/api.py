@@ -6,7 +6,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router, Status
 
 from datasets import operations, queries, render
-from optimize_site.kernel.api import DEFAULT_LIMIT, page
+from optimize_site.kernel.api import DEFAULT_LIMIT, page, page_of
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.bodies import body_chunks, body_length
 from optimize_site.kernel.downloads import download
@@ -49,7 +49,7 @@ def versions(request: HttpRequest, namespace: str, name: str, limit: int = DEFAU
              offset: int = 0) -> dict[str, Any]:
     """A dataset's versions, newest first."""
     found = list_versions(_artifact(namespace, name))
-    return page(found, "versions", render.dataset_summary, limit=limit, offset=offset)
+    return page_of(found, "versions", render.dataset_summaries, limit=limit, offset=offset)
 
 
 @router.post("/{namespace}/{name}/versions", response={200: Any, 201: Any})

@@ -1,5 +1,6 @@
 """Datasets as JSON documents."""
 
+from collections.abc import Collection
 from typing import Any
 
 from datasets import queries, upload_queries
@@ -25,10 +26,12 @@ def dataset_version(version: Version) -> dict[str, Any]:
         "objects": objects_document(version, ROUTES)} | kin_document(version)
 
 
-def dataset_summary(version: Version) -> dict[str, Any]:
-    """A dataset's version as a list shows it."""
-    document = version_document(version) | counts(queries.example_set(version))
-    return {key: value for key, value in document.items() if key not in {"statistics", "findings"}}
+def dataset_summaries(versions: Collection[Version]) -> list[dict[str, Any]]:
+    """Versions of datasets as a list shows them."""
+    sets = queries.example_sets(versions)
+    whole = (version_document(version) | counts(sets[version.pk]) for version in versions)
+    return [{key: value for key, value in document.items() if key not in {"statistics", "findings"}}
+            for document in whole]
 
 
 def counts(examples: ExampleSet) -> dict[str, Any]:
@@ -54,7 +57,7 @@ def registered(done: Registered) -> dict[str, Any]:
 def named_dataset(artifact: Artifact) -> dict[str, Any]:
     """A named dataset: its aliases, and its versions newest first."""
     return artifact_document(artifact) | {"aliases": aliases_document(listed(artifact)),
-                                          "versions": [dataset_summary(version) for version in list_versions(artifact)]}
+                                          "versions": dataset_summaries(list(list_versions(artifact)))}
 
 
 def listed_dataset(artifact: Any) -> dict[str, Any]:

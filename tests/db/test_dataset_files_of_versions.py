@@ -13,6 +13,7 @@ from datasets.queries import example_set, version_of_files
 from datasets.row_pages import read_page
 from datasets.views.kin import versions_tab
 from optimize_site.kernel.auth import LOCAL
+from registry.queries import get_artifact, list_versions
 from tests import factories as make
 
 pytestmark = pytest.mark.django_db
@@ -109,3 +110,12 @@ def test_the_versions_of_a_page_show_the_size_of_their_own_files(first):
     second = in_shards(ROWS[0] + b"\n" + ROWS[1], ROWS[2] + ROWS[3]).version
     shown = versions_tab(None, second, example_set(second))["versions"]
     assert [found["examples"].size_bytes for found in shown] == [len(b"".join(ROWS)) + 1, len(row("other"))]
+
+
+def test_a_list_of_versions_asks_no_more_for_more_of_them(django_assert_num_queries):
+    for number in range(4):
+        register_dataset("first/rows", [row(f"version {number}")], actor=LOCAL)
+    versions = list(list_versions(get_artifact("dataset", "first/rows")))
+    with django_assert_num_queries(2):
+        shown = render.dataset_summaries(versions)
+    assert [document["exampleCount"] for document in shown] == [1] * 4
