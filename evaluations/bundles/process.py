@@ -14,7 +14,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ INSIDE = Path(__file__).resolve().parent / "inside"
 LENGTH, BEGUN = struct.Struct("<I"), struct.Struct("<Q")
 MAX_FRAME = 4 << 20
 FRAMES_AHEAD = 3
+REFUSALS = frozenset({"bundle_does_not_import", "bundle_without_function", "bundle_function_asks_more"})
 START_SECONDS = 30.0
 STOPPED_SECONDS = 1.0
 ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
@@ -55,29 +56,24 @@ class Confined:
     def __init__(self, root: Path, *, walls: Sequence[str], files: Path | None = None, module: str = "",
                  function: str = "", seconds: float = START_SECONDS, memory_bytes: int = 1 << 30,
                  cpu_seconds: float = 3600):
-        self._seconds, self._answered = seconds, 0
+        self._seconds, self._answered, self._pending = seconds, 0, bytearray()
         self.cpu_seconds = int(cpu_seconds)
+        folder = str(files or root)
+        configuration = {
+            "walls": list(walls), "visible": visible_paths(folder), "root": str(root), "folder": folder,
+            "module": module, "function": function, "memoryBytes": memory_bytes, "cpuSeconds": self.cpu_seconds}
         self._mine, theirs = socket.socketpair()
         shared = os.memfd_create("begun")
         try:
             os.ftruncate(shared, BEGUN.size)
             self._begun = mmap.mmap(shared, BEGUN.size)
-            folder = str(files or root)
-            configuration = {
-                "walls": list(walls), "visible": visible_paths(folder), "root": str(root), "folder": folder,
-                "module": module, "function": function, "memoryBytes": memory_bytes, "cpuSeconds": self.cpu_seconds,
-                "parent": os.getpid(), "channel": theirs.fileno(), "begun": shared}
-            self._process = subprocess.Popen(
-                [executable(), "-I", "-S", "-B", str(INSIDE), json.dumps(configuration)], env=ENVIRONMENT, cwd="/",
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=True,
-                pass_fds=(theirs.fileno(), shared), start_new_session=True)
+            self._process = _start(configuration, theirs.fileno(), shared)
         except OSError as error:
             self._mine.close()
             raise NotStarted("sandbox_failed", f"The process of the bundle does not start: {error}.") from error
         finally:
             theirs.close()
             os.close(shared)
-        self._pending = bytearray()
         self._mine.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._mine, selectors.EVENT_READ)
@@ -93,13 +89,14 @@ class Confined:
         except BaseException:
             self.close()
             raise
-        if said.get("ready") is True:
+        if said.get("ready") is True and isinstance(said.get("takes", []), list):
             return said
         self.close()
         if "wall" in said:
             raise NotStarted("sandbox_failed", f"The {said['wall']} wall of the sandbox cannot be put up: "
                              f"{said['reason']}.", wall=str(said["wall"]))
-        raise NotStarted(*(str(said.get(name, ""))[:3000] for name in ("code", "reason", "hint")))
+        code, reason, hint = (str(said.get(name, ""))[:3000] for name in ("code", "reason", "hint"))
+        raise NotStarted(code if code in REFUSALS else "bundle_broke", reason, hint)
 
     def _first(self) -> dict[str, Any]:
         limit = time.monotonic() + max(self._seconds, START_SECONDS)
@@ -116,35 +113,23 @@ class Confined:
     def ask(self, items: Sequence[Any], size: int) -> tuple[list[Any], Ended | None]:
         """The entries of the first items, `size` sent at a time, and how it ended where they are not of all."""
         self._go_on()
-        entries: list[Any] = []
-        sent, queue, ahead = 0, bytearray(), size * FRAMES_AHEAD if size > 1 else 1
+        asked = _Asked(items, size, self._answered)
         mark, since = self._count(), time.monotonic()
-        while len(entries) < len(items):
-            while sent < len(items) and sent - len(entries) < ahead and not queue:
-                body = marshal.dumps(list(items[sent:sent + size]))
-                queue += LENGTH.pack(len(body)) + body
-                sent = min(sent + size, len(items))
+        while asked.is_open:
             try:
-                before = len(entries)
-                for frame in self._frames(self._exchange(queue, self._seconds / 4)):
-                    entries += _answered(frame, self._answered + len(entries), sent - len(entries))
+                got_on = asked.take(self._frames(self._exchange(asked.fill(), self._seconds / 4)))
             except _Lie as lie:
-                return entries, self._end("invalid_result", str(lie), 0)
-            if len(entries) > before or self._count() != mark:
+                return asked.entries, self._end("invalid_result", str(lie), 0)
+            if got_on or self._count() != mark:
                 mark, since = self._count(), time.monotonic()
-            lost = self._lost(len(entries), sent)
-            if self._mine.fileno() < 0 and len(entries) < len(items):
-                return entries, self._end("crash", f"The bundle {self._how_it_ended()}.", lost)
+            if asked.is_open and self._mine.fileno() < 0:
+                return asked.entries, self._end("crash", f"The bundle {self._how_it_ended()}.", asked.lost(mark))
             if time.monotonic() - since > self._seconds:
-                return entries, self._end("timeout", f"The function took more than {self._seconds:g} seconds.", lost)
-        self._answered += len(entries)
+                return asked.entries, self._end("timeout", f"The function took more than {self._seconds:g} seconds.",
+                                                asked.lost(mark))
+        self._answered += len(asked.entries)
         self._stop()
-        return entries, None
-
-    def _lost(self, answered: int, sent: int) -> int:
-        """How many of the items that are sent and not answered lie behind it already, if it ended now."""
-        begun = self._count() - self._answered - answered
-        return max(0, min(begun, sent - answered) - 1)
+        return asked.entries, None
 
     def _end(self, cause: str, reason: str, lost: int) -> Ended:
         self.close()
@@ -231,11 +216,49 @@ class Confined:
         self._process.wait()
 
 
-def _answered(frame: Any, expected: int, most: int) -> list[Any]:
-    """The entries of a frame that goes on where the last one ended. Raises _Lie."""
-    if type(frame) is not list or not 1 < len(frame) <= most + 1 or frame[0] != expected:
-        raise _Lie("The bundle answered what was not asked.")
-    return frame[1:]
+def _start(configuration: Mapping[str, Any], channel: int, begun: int) -> "subprocess.Popen[bytes]":
+    written = json.dumps({**configuration, "parent": os.getpid(), "channel": channel, "begun": begun})
+    return subprocess.Popen(
+        [executable(), "-I", "-S", "-B", str(INSIDE), written], env=ENVIRONMENT, cwd="/", stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=True, pass_fds=(channel, begun),
+        start_new_session=True)
+
+
+class _Asked:
+    """Items on their way to a process, and the entries that came back; `before` were answered earlier."""
+
+    def __init__(self, items: Sequence[Any], size: int, before: int):
+        self.entries: list[Any] = []
+        self._items, self._size, self._before = items, size, before
+        self._sent, self._queue = 0, bytearray()
+        self._ahead = size * FRAMES_AHEAD if size > 1 else 1
+
+    @property
+    def is_open(self) -> bool:
+        return len(self.entries) < len(self._items)
+
+    def fill(self) -> bytearray:
+        """What is to be sent now. Frames go ahead of their entries, so that neither side waits for the other."""
+        while not self._queue and self._sent < min(len(self._items), len(self.entries) + self._ahead):
+            body = marshal.dumps(list(self._items[self._sent:self._sent + self._size]))
+            self._queue += LENGTH.pack(len(body)) + body
+            self._sent = min(self._sent + self._size, len(self._items))
+        return self._queue
+
+    def take(self, frames: Iterable[Any]) -> bool:
+        """Take in entries, which must go on where the last ones ended; whether there were any. Raises _Lie."""
+        had = len(self.entries)
+        for frame in frames:
+            most = self._sent - len(self.entries)
+            if type(frame) is not list or not 1 < len(frame) <= most + 1 or \
+                    frame[0] != self._before + len(self.entries):
+                raise _Lie("The bundle answered what was not asked.")
+            self.entries += frame[1:]
+        return len(self.entries) > had
+
+    def lost(self, begun: int) -> int:
+        """How many of the items that are sent and not answered lie behind it already, if it ended now."""
+        return max(0, min(begun - self._before, self._sent) - len(self.entries) - 1)
 
 
 class _Lie(Exception):

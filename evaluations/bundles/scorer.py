@@ -44,7 +44,8 @@ class BundleScorer:
         except BaseException:
             self.close()
             raise
-        self.takes: list[str] = [name for name in ready.get("takes", ()) if name in GIVEN]
+        # Whatever was said came out of a process in which the bundle had been imported.
+        self.takes = [name for name in ready.get("takes") or () if name in tuple(GIVEN)]
         self.is_batch, self.is_async = bool(ready.get("isBatch")), bool(ready.get("isAsync"))
 
     @property
