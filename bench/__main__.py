@@ -6,7 +6,7 @@ from importlib import import_module
 BARS = {
     "p1": "time of a training step against a plain TRL script",
     "p1b": "processor time of a whole job against the same entry run by hand",
-    "p2": "time of an update over preference pairs against TRL's own trainer",
+    "p2": "time of an update over preference pairs, or of rewarded completions, against TRL's own trainer",
     "p3": "losses against plain TRL's on the same rows",
     "p4": "losses and adapter of a run that was paused, or killed, and went on, against the undisturbed run",
     "p5": "time of an update with a save after each one against none",

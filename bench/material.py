@@ -109,6 +109,28 @@ def dpo_plan(base: Path, files: list[Path], *, batch: int, steps: int, threads: 
     return tiny.dpo_plan(base, files, **changes, **ordered)
 
 
+def rl_plan(
+    base: Path, files: list[Path], *, prompts: int, group: int, tokens: int, steps: int, threads: int
+) -> dict[str, Any]:
+    """A reinforcement plan at rank 8 and the seeds' defaults, scored by how long a completion's text is."""
+    rl = "config.rlHyperparams"
+    return tiny.rl_plan(base, files, **{
+        **common(threads),
+        "entry": "grpo",
+        "first_attempt": False,
+        "scorer.command": [str(job_python()), str(ENGINE_TESTS / "scorer.py")],
+        "scorer.spec.terms": [tiny.term("length")],
+        f"{rl}.lora.rank": 8,
+        f"{rl}.lora.alpha": 16,
+        f"{rl}.optimizer.learningRate": 1e-5,
+        f"{rl}.maxSteps": steps,
+        f"{rl}.promptsPerStep": prompts,
+        f"{rl}.groupSize": group,
+        f"{rl}.maxCompletionLength": tokens,
+        "config.maxSeqLength": 1024,
+    })  # fmt: skip
+
+
 def _changes(*, batch: int, steps: int, threads: int, strict: bool) -> dict[str, Any]:
     hyper = "config.hyperparams"
     return {
