@@ -102,10 +102,15 @@ class EventLog:
 
 
 def _write_whole(fd: int, data: bytes) -> None:
-    """One write for one line: what another process reads, or a kill leaves behind, never starts mid-line."""
+    """One write for one line: what another process reads, or a kill leaves behind, never starts mid-line. Of a line
+    for which the disk had no room nothing stays."""
     written = os.write(fd, data)
-    while written < len(data):
-        written += os.write(fd, data[written:])
+    try:
+        while written < len(data):
+            written += os.write(fd, data[written:])
+    except OSError:
+        os.ftruncate(fd, os.fstat(fd).st_size - written)
+        raise
 
 
 def _check(type_: str, fields: dict[str, Any]) -> None:

@@ -60,7 +60,7 @@ def failure_from(error: BaseException) -> JobFailure:
         return error
     if code := memory_code(error):
         return out_of_memory(code, error)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if _is_full_disk(error):
         return JobFailure(
             "disk_full",
             "The disk that holds the job's files is full.",
@@ -68,6 +68,13 @@ def failure_from(error: BaseException) -> JobFailure:
             error=str(error),
         )
     return JobFailure("unexpected", f"{type(error).__name__}: {_first_line(error)}", hint="The log has the details.")
+
+
+def _is_full_disk(error: BaseException) -> bool:
+    """Also where torch's archive writer met it: it tells of a write that failed without the system's number for it."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error, RuntimeError) and "inline_container" in str(error)
 
 
 def memory_code(error: BaseException) -> str | None:
