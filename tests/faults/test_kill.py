@@ -1,14 +1,13 @@
 """`kill -9` of every process in turn while a run trains: the run completes by itself, to the same bytes."""
 
-import json
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
+from gpu_worker import processes
 from tests.e2e import running
-from tests.e2e.conftest import scratch_home, wait_until  # noqa: F401 - the fixture is used by name
+from tests.e2e.conftest import wait_until
 from tests.e2e.running import adapter_hash, finish, train_past
 
 STEPS = 240
@@ -17,10 +16,8 @@ SERVICES = ["postgres", "valkey", "web", "control", "device/cpu"]
 
 
 @pytest.fixture(scope="module")
-def box(scratch_home: Path, tmp_path_factory):  # noqa: F811
-    it = running.ready_box(scratch_home, tmp_path_factory.mktemp("material"))
-    yield it
-    it.down()
+def box(trained_box):
+    return trained_box
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +36,8 @@ def start(http, steps=STEPS):
 
 
 def job_pid(box, run_id):
-    """The training process of a run's newest attempt, found by the attempt's own record."""
-    attempts = sorted((box.home / "attempts").glob("*/plan.json"), key=lambda path: path.stat().st_mtime)
-    for plan in reversed(attempts):
-        if json.loads(plan.read_text())["subject"]["id"] == run_id:
-            return json.loads((plan.parent / "pid.json").read_text())["job"]["pid"]
-    raise AssertionError("the run has no attempt")
+    """The training process of a run's newest attempt."""
+    return processes.job_of(running.attempt_of(box, run_id)).pid
 
 
 def assert_same(http, run, expected):
