@@ -34,8 +34,8 @@ lowers only how many sequences go through at once; the update stays the same.
 
 ## What runs in this version
 
-`sft` and [`dpo`](../preferences.md) under `trl`, on one device, and [smoke checks](../smoke.md) of `sft`. `grpo`,
-`gspo` and `verl` are read and checked the same, and then refused by name. What becomes of rows that are too long, of
+`sft`, [`dpo`](../preferences.md), and [`grpo` and `gspo`](../reinforcement.md) under `trl`, on one device, and
+[smoke checks](../smoke.md) of `sft`. `verl` is read and checked the same, and then refused by name. What becomes of rows that are too long, of
 masks and of prepared rows stands in [rows](../rows.md).
 
 ## Fields
