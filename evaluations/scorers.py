@@ -10,9 +10,10 @@ from datasets.lines import Line
 from datasets.queries import example_set, lines_of
 from datasets.row_documents import OWN_KEYS
 from datasets.rows import FORMAT as CHAT
+from evaluations.calls import calls_in
 from evaluations.graders import Verdict
 from evaluations.judging import judge_term
-from evaluations.models import Evaluation
+from evaluations.models import Evaluation, Prediction
 from evaluations.rules import is_rule
 from evaluations.scoring.protocol import item_document
 from evaluations.scoring.terms import Item
@@ -76,11 +77,16 @@ def scoring_plan(row: Evaluation, attempt: Attempt) -> dict[str, Any]:
         lines = _numbered_lines(row)
         for prediction in row.predictions.unjudged().order_by("position").iterator():
             columns = next((columns_of(line) for number, line in lines if number == prediction.position), {})
-            item = Item(prediction.position, prediction.prompt.get("messages", []), prediction.answer,
-                        prediction.expected, prediction.prompt.get("tools"), columns=columns)
-            out.write(json.dumps(item_document(item)) + "\n")
+            out.write(json.dumps(item_document(_item(prediction, columns))) + "\n")
     term = term_of(row.grader) if row.judge_id is None else _term(judge_term(row))
     return {"entry": "score", "scorer": scorer_of(term, folder / "scoring"), "items": str(file)}
+
+
+def _item(row: Prediction, columns: dict[str, Any]) -> Item:
+    """An answer as scorers are given it, with the tools that it calls where its prompt offered some."""
+    tools = row.prompt.get("tools")
+    return Item(row.position, row.prompt.get("messages", []), row.answer, row.expected, tools,
+                calls_in(row.answer, tools), columns)
 
 
 def _numbered_lines(row: Evaluation) -> Iterator[tuple[int, Line]]:

@@ -59,6 +59,10 @@ def answer(position, text="an answer", finish="stop"):
             "completion_tokens": 5, "chat_template_sha256": TEMPLATE, "base_model_revision": "rev-1", "finish": finish}
 
 
+def call(name):
+    return f'<tool_call>{{"name": "{name}", "arguments": {{"day": 1}}}}</tool_call>'
+
+
 def scored(position, score, cause="", explanation=""):
     return {"type": "scored", "position": position, "score": score, "is_exact": score == 1.0, "fields": {},
             "cause": cause, "explanation": explanation}
@@ -166,6 +170,16 @@ def test_it_is_cancelled_while_it_waits_and_while_it_is_scored(answered):
     assert cancel_evaluation(row, actor=LOCAL).phase == phases.CANCELLED
     advance_evaluations()
     assert claim_job("host") is None
+
+
+def test_the_tools_that_an_answer_calls_are_handed_over_beside_its_text(box):
+    start_evaluation(Request(model="triage/tiny", grader=GRADER), actor=LOCAL)
+    tools = [{"type": "function", "function": {"name": "weather"}}]
+    run_job(answer(0, call("weather")) | {"tools": tools}, answer(1, call("rocket")) | {"tools": tools},
+            answer(2, call("weather")), answer(3))
+    items, _ = items_of(claim_scoring())
+    assert [item["calls"] for item in items] == [[{"name": "weather", "arguments": {"day": 1}}], None, None, None]
+    assert [item["tools"] for item in items] == [tools, tools, None, None]
 
 
 def test_without_a_host_the_processors_score(box):
