@@ -5,7 +5,7 @@ import pytest
 import tiny
 from optimize_child.questions import question_of
 from optimize_child.template import ChatTemplate
-from test_rl import RL, rollouts, train  # noqa: F401 - a fixture
+from test_rl import RL, rollouts, train, weights  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -82,3 +82,17 @@ def test_a_prompt_has_the_tokens_that_an_evaluation_asks_whatever_its_shape(trai
 def prompt_tokens(rows):
     template = ChatTemplate(tiny.make_tokenizer())
     return [question_of(template, at, row).tokens for at, row in enumerate(rows)]
+
+
+@pytest.mark.requirement("R232", "R333")
+def test_an_image_text_model_is_rolled_out_from_text_and_its_towers_stay_as_they_are(train, tmp_path):  # noqa: F811
+    from tiny_images import make_image_model
+
+    folder = make_image_model(tmp_path / "image-model")
+    attempt = train(tiny.ticket_rows(2, system=None), **{
+        "base_model.folder": str(folder), f"{RL}.maxSteps": 2, f"{RL}.groupSize": 2, f"{RL}.maxCompletionLength": 4,
+    })  # fmt: skip
+    assert len(rollouts(attempt, 2)) == 4
+    names = weights(attempt)
+    assert names and not any("vision" in name or "connector" in name for name in names)
+    assert tiny.events_of(attempt, "data_fit")[0]["longest"] > 10
