@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,18 +37,18 @@ def visible_paths(folder: str) -> list[str]:
     return [path for path in paths if not any(path.startswith(f"{other}/") for other in paths)]
 
 
-_found: list[Walls] = []
+AGAIN_SECONDS = 60.0
+_found: list[tuple[Walls, float]] = []
 
 
 def find_walls() -> Walls:
     """The walls of this machine, tried by a process that confines itself and scores nothing. A sandbox once found is
-    not looked for again; that there is none may have been the moment's fault."""
-    if not _found:
-        walls = _try_walls()
-        if not walls.is_sandbox:
-            return walls
-        _found.append(walls)
-    return _found[0]
+    not looked for again; that there is none may have been the moment's fault, and is looked into a minute later."""
+    if _found and (_found[0][0].is_sandbox or time.monotonic() < _found[0][1]):
+        return _found[0][0]
+    walls = _try_walls()
+    _found[:] = [(walls, time.monotonic() + AGAIN_SECONDS)]
+    return walls
 
 
 def _try_walls() -> Walls:

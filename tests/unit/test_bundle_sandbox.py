@@ -1,6 +1,7 @@
 """Bundles that attack: nothing is read, written, reached or left behind, and each deed costs its own score alone."""
 
 import ctypes
+import hashlib
 import os
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from evaluations.bundles import scorer as scorers
 from evaluations.bundles.process import Confined, NotStarted
+from evaluations.bundles.scorer import BundleScorer
 from evaluations.bundles.walls import Walls, find_walls
 from evaluations.scoring.spec import Limits
 from evaluations.scoring.terms import NotReady
@@ -202,7 +204,12 @@ def test_a_machine_without_walls_refuses_bundles_unless_the_operator_allows_them
     with pytest.raises(NotReady) as refused, scoring(tmp_path, "def compute_score(): return 1"):
         pass
     assert refused.value.code == "no_sandbox" and "seccomp: Function not implemented" in refused.value.reason
-    assert scorers.allowed_walls(Limits(unsandboxed_bundles=True)) is walls
+    archive = tmp_path / "bundle.zip"
+    allowed = BundleScorer(archive, "reward", "compute_score", Limits(unsandboxed_bundles=True), tmp_path,
+                           sha256=hashlib.sha256(archive.read_bytes()).hexdigest())
+    assert [verdict.score for verdict in allowed.score(answers("x"))] == [1.0]
+    assert allowed.walls == ["namespaces"]
+    allowed.close()
 
 
 def test_a_wall_that_does_not_hold_stops_it_before_the_bundle_is_read(tmp_path):
