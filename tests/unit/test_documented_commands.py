@@ -18,7 +18,8 @@ from optimize_site.kernel.plain import PlainCommand
 
 OUR_NOUNS = {name.replace("_", "-") for name, app in get_commands().items() if app in OURS}
 OF_THE_LAUNCHER = {"up", "down", "logs", "demo", "install", "test"}
-PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").glob("*.md")),
+         *sorted((CHECKOUT / "catalogs" / "examples").glob("*/README.md"))]
 SOURCES = [path for app in ("optimize_site", "registry", "datasets", "runs", "endpoints", "evaluations", "gpu_worker")
            for path in sorted((CHECKOUT / app).rglob("*.py"))]
 QUOTED = re.compile(r"`(?:\./optimize )?([a-z][a-z-]+ [^`]+)`")
@@ -77,7 +78,7 @@ def is_shortened(why: str) -> bool:
     return "are required" in why or why == "it names no verb" or "invalid choice: 'VALUE'" in why
 
 
-@pytest.mark.parametrize("document", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(CHECKOUT)))
 def test_every_command_in_the_documentation_can_be_run(document: Path):
     assert refused(documented(document)) == {}
 
