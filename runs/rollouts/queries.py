@@ -1,6 +1,6 @@
 """Reads of kept rollouts: the updates that have some, and the completions of one: worst, best, or as scored."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,18 @@ def rollouts_of(run: Run, asked: Asked, *, worst: bool | None = None) -> QuerySe
         found = found.annotate(term_share=_share_of(run, asked.term))
     first = score.asc(nulls_last=True) if worst else score.desc(nulls_last=True)
     return found.order_by(first, "step", "group", "index")
+
+
+def places_of(run: Run, asked: Asked) -> list[int]:
+    """The keys of those asked for, in the order in which they were scored: a text is looked for once, not for the
+    count and again for the page. Raises as `rollouts_of`."""
+    return list(rollouts_of(run, asked).values_list("pk", flat=True))
+
+
+def in_order(keys: Sequence[int]) -> list[Rollout]:
+    """The rollouts of these keys, in their order."""
+    found = Rollout.objects.in_bulk(keys)
+    return [found[key] for key in keys]
 
 
 def best_beside(run: Run, asked: Asked, worst: Collection[Rollout], most: int) -> list[Rollout]:

@@ -15,11 +15,12 @@ def rollouts_document(run: Run, asked: Asked, *, worst: int = 0, best: int = 0, 
     A number above 200 counts as 200. Raises NotFound, InvalidInput.
     """
     _refuse(worst, best, limit, offset)
-    whole = queries.rollouts_of(run, asked)
+    places = queries.places_of(run, asked)
     step = None if asked.every_step else queries.get_step(run, asked.step)
-    found = _extremes(run, asked, worst, best) if worst or best else list(whole[offset:offset + min(limit, MOST)])
+    found = _extremes(run, asked, worst, best) if worst or best else queries.in_order(
+        places[offset:offset + min(limit, MOST)])
     return {"runId": run.pk, "step": step.step if step else None, "rollouts": [rollout_document(row) for row in found],
-            "total": whole.count(), "limit": len(found) if worst or best else min(limit, MOST), "offset": offset,
+            "total": len(places), "limit": len(found) if worst or best else min(limit, MOST), "offset": offset,
             "steps": queries.steps_of(run), "terms": queries.terms_of(run), "note": queries.note_of(run)}
 
 

@@ -90,8 +90,8 @@ def _shown(request: HtmxRequest, run: Run, asked: Asked) -> dict[str, Any]:
         cards = _cards([*worst, *kept.best_beside(run, asked, worst, ENDS)])
         return {"sides": [{"title": "Worst", "rows": cards[:len(worst)]},
                           {"title": "Best", "rows": cards[len(worst):]}]}
-    found = listed(request, kept.rollouts_of(run, asked), limit=A_PAGE)
-    return found | {"rows": _cards(found["rows"]), "is_list": True}
+    found = listed(request, kept.places_of(run, asked), limit=A_PAGE)
+    return found | {"rows": _cards(kept.in_order(found["rows"])), "is_list": True}
 
 
 def _cards(rows: Iterable[Rollout]) -> list[dict[str, Any]]:
