@@ -140,6 +140,16 @@ def _name(term: Mapping[str, Any], reference: str, is_shared: bool) -> str:
     return "judge" if kind == "model" else NAME_CHARACTERS.sub("_", kind)[:MAX_NAME] or "grader"
 
 
+def reward_words(config: Mapping[str, Any], references: Mapping[str, Any]) -> str | None:
+    """`0.9 × exact + 0.1 × regex; a failed term scores zero`; None for a run without a reward."""
+    if "reward" not in config:
+        return None
+    parts = [f"{term['weight']:g} × {named['name']}"
+             for term, named in zip(config["reward"]["terms"], references["reward"], strict=True)]
+    failed = "leaves its completion out" if config["reward"]["onFailure"] == "exclude" else "scores zero"
+    return f"{' + '.join(parts)}; a failed term {failed}"
+
+
 # Checks --------------------------------------------------------------------------------------------------------------
 
 

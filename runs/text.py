@@ -8,6 +8,7 @@ from optimize_site.kernel.text import written_path
 from runs.lengths_text import check_words
 from runs.phases import title
 from runs.reinforcement import rollout_words
+from runs.reward import reward_words
 from runs.setting_leaves import is_stated, setting_leaves
 from runs.smoke import REPRODUCING, SHORT
 from runs.smoke import words as smoke_words
@@ -93,10 +94,16 @@ def state_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Pause", pause_line(run) if run["pause"] else None),
         ("Pauses at", f"update {run['pauseAtStep']}" if run["pauseAtStep"] else None),
         ("Lengths", check_words(run["lengthCheck"])), ("Smoke check", smoke_words(run["smoke"])),
+        ("Reward", reward_words(run["config"], run["references"])), ("Starts from", _warm_start(run)),
         *(("Judge", judge_words(term["judge"])) for term in run["references"].get("reward") or () if "judge" in term),
         *(_failure_rows(run) if run["failureReason"] else ()),
         *(("Warning", warning["message"]) for warning in run["warnings"]),
     ]
+
+
+def _warm_start(run: Mapping[str, Any]) -> str | None:
+    start = run["references"].get("warmStart")
+    return f"the adapter {start['reference']}" if start else None
 
 
 def judge_words(judge: Mapping[str, Any]) -> str:

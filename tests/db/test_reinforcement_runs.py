@@ -16,7 +16,7 @@ from runs.errors import RunRefused
 from runs.models import Snapshot
 from runs.operations import advance_run, branch_run, check_run, submit_run
 from runs.operations.branching import Wish
-from runs.text import settings_rows
+from runs.text import settings_rows, state_rows
 from runs.work import RunWork
 from tests import factories as make
 from tests import playing
@@ -145,6 +145,14 @@ def test_rows_that_offer_or_call_tools_are_refused_by_the_version_s_count(box):
     found = check_run(document(config={"dataset": "triage/calls"}), actor=LOCAL)
     assert {(problem["path"], problem["code"]) for problem in found["problems"]} == {
         ("config.dataset", "tools_not_rolled_out"), ("config.dataset", "answer_calls_tools")}
+
+
+def test_a_run_says_what_it_is_rewarded_for_and_what_it_starts_from(box, adapter):
+    reward = {"terms": [{"kind": "grader", "weight": 0.9}, {"kind": "grader", "weight": 0.1, "grader": "contains"}]}
+    run = submit_run(document(config={"reward": reward}, warmStartModelId=adapter.pk), actor=LOCAL).run
+    rows = dict(state_rows(render.run_document(run)))
+    assert rows["Reward"] == "0.9 × exact + 0.1 × contains; a failed term scores zero"
+    assert rows["Starts from"] == "the adapter triage/warm:v1"
 
 
 @pytest.mark.requirement("R227")
