@@ -35,8 +35,8 @@ lowers only how many sequences go through at once; the update stays the same.
 ## What runs in this version
 
 `sft`, [`dpo`](../preferences.md), and [`grpo` and `gspo`](../reinforcement.md) under `trl`, on one device, and
-[smoke checks](../smoke.md) of `sft`. `verl` is read and checked the same, and then refused by name. What becomes of rows
-that are too long, of masks and of prepared rows stands in [rows](../rows.md).
+[smoke checks](../smoke.md) of `sft`. `verl` is read and checked the same, and then refused by name. What becomes of
+rows that are too long, of masks and of prepared rows stands in [rows](../rows.md).
 
 ## Fields
 """
