@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
             interleave(ours, theirs, options.repeats)
         finally:
             scorer.close()
-    print(f"  walls: {', '.join(scorer.walls)}")
+    print(f"  walls: {', '.join(scorer.walls.held)}")
     return judge("P21", ours, theirs, limit=LIMIT, load=load, max_load=options.max_load, more=True)
 
 

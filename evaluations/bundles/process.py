@@ -24,7 +24,7 @@ from evaluations.bundles.walls import executable, visible_paths
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 LENGTH, BEGUN = struct.Struct("<I"), struct.Struct("<Q")
-MAX_FRAME = 4 << 20
+MAX_FRAME, MAX_REASON = 4 << 20, 3000
 FRAMES_AHEAD = 3
 REFUSALS = frozenset({"bundle_does_not_import", "bundle_without_function", "bundle_function_asks_more"})
 START_SECONDS = 30.0
@@ -95,7 +95,7 @@ class Confined:
         if "wall" in said:
             raise NotStarted("sandbox_failed", f"The {said['wall']} wall of the sandbox cannot be put up: "
                              f"{said['reason']}.", wall=str(said["wall"]))
-        code, reason, hint = (str(said.get(name, ""))[:3000] for name in ("code", "reason", "hint"))
+        code, reason, hint = (_plain(said.get(name, "")) for name in ("code", "reason", "hint"))
         raise NotStarted(code if code in REFUSALS else "bundle_broke", reason, hint)
 
     def _first(self) -> dict[str, Any]:
@@ -222,6 +222,11 @@ def _start(configuration: Mapping[str, Any], channel: int, begun: int) -> "subpr
         [executable(), "-I", "-S", "-B", str(INSIDE), written], env=ENVIRONMENT, cwd="/", stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=True, pass_fds=(channel, begun),
         start_new_session=True)
+
+
+def _plain(value: Any) -> str:
+    """A text that a database and a page take, with an end."""
+    return str(value)[:MAX_REASON].encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 class _Asked:

@@ -1,6 +1,7 @@
 """A bundle's function as a scorer: it lives in a confined process, and an item that ends it costs its own score."""
 
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
@@ -49,9 +50,9 @@ class BundleScorer:
         self.is_batch, self.is_async = bool(ready.get("isBatch")), bool(ready.get("isAsync"))
 
     @property
-    def walls(self) -> Sequence[str]:
+    def walls(self) -> Walls:
         """What stands around it."""
-        return self._walls.held
+        return self._walls
 
     def score(self, items: Sequence[Item]) -> Sequence[Verdict]:
         """One verdict an item, in their order."""
@@ -145,4 +146,13 @@ def make_bundle(body: Any, limits: Limits, scratch: Path | None) -> BundleScorer
         module, function = str(body["module"]), str(body["function"])
     except (TypeError, KeyError) as error:
         raise NotReady("bad_spec", f"A bundle's term lacks {error}.") from error
-    return BundleScorer(archive, module, function, limits, scratch, sha256=sha256)
+    scorer = BundleScorer(archive, module, function, limits, scratch, sha256=sha256)
+    print(f"bundle {sha256[:12]}: {said_of(scorer.walls)}", file=sys.stderr)
+    return scorer
+
+
+def said_of(walls: Walls) -> str:
+    """How a bundle runs, for the log."""
+    if walls.is_sandbox:
+        return f"in a sandbox of {', '.join(walls.held)}"
+    return f"WITHOUT A SANDBOX, as the operator allows: {why_not(walls)}"

@@ -21,7 +21,8 @@ def test_a_function_gets_what_it_takes_by_verl_s_names(tmp_path):
     with scoring(tmp_path, text, helpers=helpers) as scorer:
         verdict = scorer.score([item])[0]
     assert (verdict.score, verdict.is_exact, verdict.fields) == (1.0, True, {"acc": True})
-    given = '{"data_source": "school", "level": 3, "index": 7, "prompt": [{"role": "user", "content": "2 + 2"}], "tools": [{"name": "add"}], "calls": null}'
+    given = ('{"data_source": "school", "level": 3, "index": 7, "prompt": [{"role": "user", "content": "2 + 2"}], '
+             '"tools": [{"name": "add"}], "calls": null}')
     assert verdict.explanation == f'["school", {given}, {len(helpers)}]'
 
 
@@ -57,6 +58,7 @@ def test_a_function_of_many_that_fails_is_asked_one_by_one(tmp_path):
 @pytest.mark.parametrize(("text", "code", "said"), [
     ("import numpy_of_nobody", "bundle_does_not_import", "numpy_of_nobody"),
     ("1 / 0", "bundle_does_not_import", "ZeroDivisionError: division by zero (reward.py, line 1)"),
+    ("raise ValueError('a\\0b\\ud800')", "bundle_does_not_import", "a\ufffdb?"),
     ("raise SystemExit(0)", "bundle_does_not_import", "SystemExit"),
     ("import os; os._exit(0)", "bundle_broke", "status 0 while it was imported"),
     ("import os; os.write(3, b'x' * 9); os.write(4, b'x' * 9); os.write(5, b'x' * 9); os.write(6, b'x' * 9)\n",
@@ -65,7 +67,7 @@ def test_a_function_of_many_that_fails_is_asked_one_by_one(tmp_path):
     ("compute_score = 1", "bundle_without_function", "has no function compute_score"),
     ("def compute_score(solution_str, tokenizer): return 1", "bundle_function_asks_more", "needs tokenizer"),
     ("def compute_score(solution_str, /): return 1", "bundle_function_asks_more", "by its place only"),
-], ids=["import", "error", "exit", "end", "noise", "none", "number", "more", "places"])
+], ids=["import", "error", "odd", "exit", "end", "noise", "none", "number", "more", "places"])
 def test_what_cannot_be_called_is_refused_before_anything_is_scored(tmp_path, text, code, said):
     with pytest.raises(NotReady) as refused, scoring(tmp_path, text):
         pass
