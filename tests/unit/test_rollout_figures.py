@@ -1,12 +1,15 @@
 """How an update's completions are spread, how alike they are, and when a rising reward is suspicious."""
 
+import json
 import math
 import random
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from runs.rollouts.distributions import BINS, counted, distribution, edges_of, laid_over, percentile, two_groups
-from runs.rollouts.lines import asked_of
+from runs.rollouts.lines import asked_of, read_rollouts
 from runs.rollouts.signs import HeldOut, signs_of, trend_of
 from runs.rollouts.variety import most_repeated, variety_of
 
@@ -107,3 +110,10 @@ def test_what_a_prompt_asks_is_the_text_of_its_last_message():
     parts = [{"type": "text", "text": "Look"}, {"type": "image"}, {"type": "text", "text": "here"}]
     assert asked_of([{"role": "system", "content": "s"}, {"role": "user", "content": parts}]) == "Look\n\nhere"
     assert asked_of([{"role": "assistant", "content": None}]) == asked_of([]) == ""
+
+
+@pytest.mark.requirement("R274")
+def test_a_jobs_line_is_read_as_it_is_written():
+    path = Path(__file__).resolve().parents[1] / "rollout_line.json"
+    (line,) = read_rollouts(path)
+    assert msgspec.to_builtins(line) == json.loads(path.read_text())
