@@ -210,3 +210,10 @@ def test_the_plain_way_samples_and_computes_otherwise_and_goes_on_to_the_same_by
     second = train(**plain, first_attempt=False, resume=jobs.newest_snapshot(first))
     assert jobs.adapter_bytes(whole) == jobs.adapter_bytes(second)
     assert tiny.events_of(whole, "engine_config")[0]["resolved"]["policyLoss"]["sampling"] == "library"
+
+
+def test_recomputing_activations_changes_no_number(train):
+    one, other = (train(**{f"{RL}.maxSteps": 2, "config.model.gradientCheckpointing": recomputes})
+                  for recomputes in (False, True))  # fmt: skip
+    assert jobs.metrics(one, "grad_norm") == pytest.approx(jobs.metrics(other, "grad_norm"), rel=1e-5)
+    assert rollouts(one, 2) == rollouts(other, 2)
