@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from evaluations import bundle_graders
-from evaluations.bundles.walls import Walls
+from evaluations.bundles.walls import Walls, find_walls
 from evaluations.errors import BundleNotUsable
 from evaluations.management.commands.graders import Command
 from evaluations.models import Evaluation
@@ -88,9 +88,11 @@ def test_without_a_sandbox_a_bundle_is_refused_and_info_says_so(client, monkeypa
     assert client.get("/v1/training/info").json()["bundles"]["unsandboxedAllowed"] is True
 
 
-def test_info_says_which_walls_hold(capsys):
+def test_info_says_which_walls_hold(capsys, monkeypatch):
+    walls = Walls(["landlock", "seccomp"], {"namespaces": "forbidden"})
+    monkeypatch.setattr(bundle_graders, "find_walls", lambda: walls)
     assert Info().run([]) == 0
-    assert "scored in a sandbox of namespaces, landlock, seccomp" in capsys.readouterr().out
+    assert "scored in a sandbox of landlock, seccomp (no namespaces: forbidden)" in capsys.readouterr().out
 
 
 def test_a_bundle_is_checked_and_tried_by_command(tmp_path, capsys):
@@ -99,7 +101,7 @@ def test_a_bundle_is_checked_and_tried_by_command(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["parameters"] == {
         "bundle": "gsm8k/scoring:v1", "hash": register("gsm8k/scoring").content_hash, "module": "reward",
         "function": "half", "takes": ["solution_str"], "manyAtOnce": False, "async": False,
-        "sandbox": ["namespaces", "landlock", "seccomp"]}
+        "sandbox": list(find_walls().held)}
     assert Command().run(["run", "bundle:gsm8k/scoring#reward:half", "--answer", "x", "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["grader"], found["meanScore"]) == ("bundle:gsm8k/scoring:v1#reward:half", 0.5)
