@@ -13,13 +13,14 @@ from optimize_site.kernel.graders import parse_target
 Pair = tuple[float, float | None]
 
 
-def marked_answers(predictions: QuerySet[Prediction]) -> QuerySet[Prediction]:
+def marked_answers(predictions: QuerySet[Prediction]) -> QuerySet[Any]:
     """Those of the answers that somebody marked, here or where another grader scored the same answer to the same row;
     each with `label`, the mean of the marks."""
     same = Mark.objects.filter(content_hash=OuterRef("evaluation__content_hash"), position=OuterRef("position"),
                                prediction__answer=OuterRef("answer")).order_by()
-    return predictions.annotate(label=Subquery(same.values("position").annotate(mean=Avg("score")).values("mean"))
-                                ).filter(label__isnull=False)
+    mean = same.values("position").annotate(mean=Avg("score")).values("mean")
+    found: QuerySet[Any] = predictions.annotate(label=Subquery(mean))
+    return found.filter(label__isnull=False)
 
 
 def agreement_of(row: Evaluation) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def labels_of(predictions: Iterable[Prediction], *, by: str) -> dict[int, dict[s
     shown = [prediction.pk for prediction in predictions]
     rows = marked_answers(Prediction.objects.filter(pk__in=shown))
     own = dict(Mark.objects.filter(prediction__in=shown, by=by).values_list("position", "score"))
-    return {row.position: {"label": row.label, "own": own.get(row.position)} for row in rows}  # type: ignore[attr-defined]
+    return {row.position: {"label": row.label, "own": own.get(row.position)} for row in rows}
 
 
 def _by_judge(predictions: QuerySet[Prediction]) -> Iterator[dict[str, Any]]:
