@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 MOST_FIELDS = 64
@@ -14,6 +15,7 @@ MOST_FIELDS = 64
 MOST_VALUES = 1000
 LONGEST_VALUE = 80
 SHOWN_VALUES = 20
+SHORT_ANSWER = 1000
 WHOLE = ""
 
 
@@ -26,12 +28,10 @@ class Labels:
 
     def see(self, answer: str) -> None:
         """An answer's text."""
-        value = _object(answer)
-        if value is None:
-            self._add(WHOLE, answer.strip())
-            return
-        for name, label in value.items():
-            self._add(name, _label(label))
+        # Short answers, which labels are, tend to be those of other rows too.
+        found = _known_labels(answer) if len(answer) <= SHORT_ANSWER else _labels_in(answer)
+        for name, label in found:
+            self._add(name, label)
 
     def _add(self, name: str, label: str | None) -> None:
         if label is None or name in self._free or (name not in self._fields and len(self._fields) >= MOST_FIELDS):
@@ -79,6 +79,17 @@ class Labels:
             }
             for name, values in fields
         ]
+
+
+def _labels_in(answer: str) -> list[tuple[str, str | None]]:
+    """Each field of an answer with its label; None for a value that is none."""
+    value = _object(answer)
+    if value is None:
+        return [(WHOLE, answer.strip())]
+    return [(name, _label(label)) for name, label in value.items()]
+
+
+_known_labels = lru_cache(maxsize=4096)(_labels_in)
 
 
 def _object(answer: str) -> dict[str, Any] | None:

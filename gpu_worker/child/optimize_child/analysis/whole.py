@@ -151,8 +151,8 @@ class Analysis:
 @contextmanager
 def _set_aside() -> Iterator[None]:
     """What is loaded by now is left out of garbage collections: rows come and go by the thousand, and each full
-    collection would walk all of the libraries, in every process."""
-    gc.collect()
+    collection would walk all of the libraries, in every process. What of it is garbage already waits until the end:
+    looking for that takes as long as some hundred rows."""
     gc.freeze()
     try:
         yield
