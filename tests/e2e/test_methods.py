@@ -104,15 +104,50 @@ def test_answers_are_scored_by_a_service_and_a_killed_job_asks_for_none_twice_th
     assert [row["score"] for row in answers] == [float(len(row["answer"]) % 2 == 0) for row in answers]
 
 
+@pytest.mark.requirement("R185")
+def test_a_judge_that_is_killed_costs_its_run_no_score_and_is_given_back(box, http):
+    """A model that knows nothing states no score; what counts is that it was asked for every completion."""
+    (box.home / "settings.toml").write_text("[trainer.judges]\nmax-new-tokens = 8\n")
+    run_id = start_over_rewards(http, steps=30, terms=[{"kind": "model", "model": TINY, "instructions": "Judge."}])
+    wait_until(lambda: run_of(http, run_id)["observedStep"] >= 1, 240, "a judged update")
+    (judge,) = judges(http, run_id)
+    assert judge["phase"] == "READY"
+    kill_job(box, judge["judgeId"])
+    run = finish(http, run_id)
+    assert {"DEPLOYING_GRADER", "AWAITING_GRADER"} <= set(run["timing"]["phaseMillis"])
+    assert [row["measured"]["failures.no_verdict"] for row in metrics(http, run)] == [8] * 30
+    assert all(row["measured"]["judge_tokens"] > 0 for row in metrics(http, run))
+    wait_until(lambda: judges(http, run_id)[0]["phase"] == "RELEASED", 60, "the judge's slot")
+    assert judges(http, run_id)[0]["attempts"] == 2
+
+
+def test_an_evaluations_judge_is_started_when_all_is_answered_and_given_back_when_all_is_scored(http):
+    body = {"model": TINY, "workload": "triage", "grader": f"model:{TINY}", "graderInstructions": "Judge."}
+    path = f"/v1/training/evaluations/{http.post('/v1/training/evaluations', body)['evaluationId']}"
+    found = http.follow(path, "phase", OVER)
+    assert (found["phase"], found["scored"] + found["unscored"]) == ("COMPLETED", 24), found
+    assert set(found["unscoredCauses"]) <= {"no_verdict"}
+    wait_until(lambda: judges(http, found["evaluationId"])[0]["phase"] == "RELEASED", 60, "the judge's slot")
+    assert judges(http, found["evaluationId"])[0]["answered"] == 24
+
+
+def judges(http, holder):
+    """The judges that were held for a run or an evaluation."""
+    found = http.get("/v1/training/judges?limit=100")["judges"]
+    return [row for row in found if row["heldFor"]["workId"] == holder]
+
+
 @pytest.fixture(scope="module")
 def rewarded(http):
     """A run that learned from scored completions, and to which nothing happened."""
     return finish(http, start_over_rewards(http))
 
 
-def start_over_rewards(http, *, steps=REWARDED, method="grpo", **changes):
-    """The reward differs among completions of a model that knows nothing, so that something is learned."""
-    terms = [{"kind": "grader", "grader": 'regex:{"pattern":"[a-m]{2}"}'}, {"kind": "grader", "weight": 0.5}]
+DIFFERING = [{"kind": "grader", "grader": 'regex:{"pattern":"[a-m]{2}"}'}, {"kind": "grader", "weight": 0.5}]
+"""Terms that differ among completions of a model that knows nothing, so that something is learned."""
+
+
+def start_over_rewards(http, *, steps=REWARDED, method="grpo", terms=DIFFERING, **changes):
     lora = {} if changes else {"lora": {"rank": 4}}
     rl = {"maxSteps": steps, "groupSize": 4, "promptsPerStep": 2, "maxCompletionLength": 12,
           "optimizer": {"learningRate": 0.01}} | lora
