@@ -20,7 +20,7 @@ from datasets.pairs import FORMAT as PREFERENCE
 from datasets.queries import example_set
 from datasets.row_pages import Budget
 from datasets.rows import FORMAT as CHAT
-from datasets.rows import Row
+from datasets.rows import RowRefused, read_row
 from datasets.stored_rows import rows_from, sampled_rows
 from optimize_site.kernel.conf import home
 from registry.models import Version
@@ -31,7 +31,7 @@ MOST_JUDGED_ROWS, MOST_JUDGED_BYTES = 5_000, 16 * 1024 * 1024
 QUICK_ROWS, QUICK_JUDGED_ROWS, QUICK_BYTES = 2_500, 1_000, 3 * 1024 * 1024
 COMPARABLE = (CHAT, PREFERENCE)
 JUDGING = (*COMPARABLE, ITEMS)
-"""What rows to judge by may be; an item that asks nothing in messages is compared with none."""
+"""What rows to judge by may be; an item that is no chat row is compared with none."""
 NAMED_BY = 32
 
 
@@ -81,17 +81,18 @@ def _comparable(version: Version, formats: Collection[str]) -> ExampleSet:
 def _judged(examples: ExampleSet, most_rows: int, most_bytes: int) -> Judged:
     judged = Judged()
     for row in sampled_rows(examples, most_rows, most_bytes):
-        value = orjson.loads(row.data)
-        if _asks(value):
-            judged.add(row.position, value)
+        if examples.format != ITEMS or _is_chat(row.data):
+            judged.add(row.position, orjson.loads(row.data))
     return judged
 
 
-def _asks(row: Row) -> bool:
-    """Whether a row asks something; an evaluation item may hold anything."""
-    messages = row.get("messages" if "messages" in row else "prompt")
-    return isinstance(messages, list) and all(isinstance(message, dict) and isinstance(message.get("role"), str)
-                                              for message in messages)
+def _is_chat(data: bytes) -> bool:
+    """Whether an evaluation item, which may hold anything, is a chat row."""
+    try:
+        read_row(data)
+    except RowRefused:
+        return False
+    return True
 
 
 def _further(training: ExampleSet, judged: ExampleSet, done: dict[str, Any], budget: Budget) -> dict[str, Any]:

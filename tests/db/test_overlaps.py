@@ -81,8 +81,9 @@ def test_token_rows_cannot_be_compared(sets):
 
 
 def test_items_are_looked_for_as_rows_and_those_that_ask_otherwise_are_left_out(sets):
+    otherwise = '{"input": "?"}\n{"messages": [{"role": "user", "content": 5}]}\n'
     asked = rows(LONG.format("already")).decode()
-    judged = make.make_dataset("triage/items", items(**{"items.jsonl": '{"input": "?"}\n{"messages": 1}\n' + asked}))
+    judged = make.make_dataset("triage/items", items(**{"items.jsonl": otherwise + asked}))
     assert found(overlaps.compare(sets[0], judged)) == [(4, 2)]
     with pytest.raises(RowsNotComparable):
         overlaps.compare(judged, sets[0])
