@@ -5,6 +5,8 @@ import json
 import jobs
 import pytest
 import tiny
+from optimize_child.control import Control
+from optimize_child.events import EventLog
 from optimize_child.template import ChatTemplate
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -105,3 +107,21 @@ def test_only_text_answers_are_scored_and_their_prompts_are_those_of_training(tm
     assert (found["rows"], found["scored"], found["toolAnswers"]) == (3, 2, 1)
     assert [row[: len(one.prompt)] for row, one in zip(trained, asked, strict=True)] == [one.prompt for one in asked]
     assert "lookup" in json.dumps([one.key.tools for one in asked])
+
+
+@pytest.mark.requirement("R194")
+@pytest.mark.parametrize(("ask", "ending", "verdicts"), [("pause", "finished", 1), ("drop", "stopped", 0),
+                                                         ("stop", "stopped", 0)])  # fmt: skip
+def test_a_pause_that_saves_lets_the_last_answers_come_and_every_other_wish_ends_the_scoring(
+    check, monkeypatch, ask, ending, verdicts
+):
+    """Asked while the answers are read: there is nothing to save of a check, and a few answers are soon told."""
+    reading = []
+    said = EventLog.emit
+    monkeypatch.setattr(EventLog, "emit", lambda self, type_, **fields: (
+        reading.append(1) if fields.get("name") == "reproducing" else None, said(self, type_, **fields)))  # fmt: skip
+    monkeypatch.setattr(Control, "reason_to_leave", lambda self: ask if reading else None)
+    attempt = check(total_steps=3)
+    last = tiny.read_events(attempt)[-1]
+    assert (last["type"], last["step"], len(tiny.events_of(attempt, "smoke"))) == (ending, 3, verdicts)
+    assert not tiny.events_of(attempt, "snapshot")
