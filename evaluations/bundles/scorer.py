@@ -120,14 +120,15 @@ def why_not(walls: Walls) -> str:
 
 def verdict_of(entry: Any) -> Verdict:
     """What an entry from inside says, believed only where it is what was agreed."""
-    if type(entry) is dict:
-        score, parts, explanation = entry.get("s"), entry.get("f"), str(entry.get("x", ""))
-        if entry.get("c") in CAUSES:
-            return unscored(str(entry["c"]), explanation)
-        if _is_score(score) and type(parts) is dict and not any(type(part) is not bool for part in parts.values()):
-            return Verdict(float(score), score == 1, parts, explanation)
-    elif _is_score(entry):
+    if _is_score(entry):
         return Verdict(float(entry), entry == 1)
+    if type(entry) is list and len(entry) == 3:
+        score, explanation, parts = entry
+        if _is_score(score) and type(explanation) is str and type(parts) is dict and \
+                set(map(type, parts.values())) <= {bool}:
+            return Verdict(float(score), score == 1, parts, explanation)
+    if type(entry) is dict and entry.get("c") in tuple(CAUSES):
+        return unscored(str(entry["c"]), str(entry.get("x", "")))
     return unscored("invalid_result", "The bundle answered with something that is no score.")
 
 

@@ -34,7 +34,8 @@ def test_a_function_gets_what_it_takes_by_verl_s_names(tmp_path):
     "class Length:\n    def __call__(self, *, solution_str, weight=4): return len(solution_str) / weight\n"
     "compute_score = Length()\n",
     "def compute_score(**given):\n    return len(given['solution_str']) / 4\n",
-], ids=["async", "many", "async-many", "object", "any"])
+    "def compute_score(weight=4, solution_str=''):\n    return len(solution_str) / weight\n",
+], ids=["async", "many", "async-many", "object", "any", "own-order"])
 def test_sync_and_async_one_and_many(tmp_path, text):
     with scoring(tmp_path, text) as scorer:
         assert [verdict.score for verdict in scorer.score(answers("a", "bb", "cccc"))] == [0.25, 0.5, 1.0]
@@ -91,9 +92,9 @@ def test_other_bytes_than_those_that_were_named_are_not_run(tmp_path):
 
 def test_what_comes_back_is_read_as_documented():
     assert [read(value) for value in (0, 1, True, 0.5)] == [0.0, 1.0, 1.0, 0.5]
-    assert read({"score": 0.5, "acc": False, "explanation": "so", "n": 3}) == {"s": 0.5, "x": "so", "f": {"acc": False}}
+    assert read({"score": 0.5, "acc": False, "explanation": "so", "n": 3}) == [0.5, "so", {"acc": False}]
     many = read({"score": 1} | {f"part {number}" + "x" * 100: True for number in range(50)} | {"reason": "y" * 9000})
-    assert (len(many["f"]), max(map(len, many["f"])), len(many["x"])) == (32, 80, 2000)
+    assert (len(many[2]), max(map(len, many[2])), len(many[1])) == (32, 80, 2000)
 
 
 def test_a_function_without_a_signature_is_refused():

@@ -1,8 +1,8 @@
 """Meets the bundle's function: finds it, says what it takes, calls it, and reads what comes back.
 
 An item holds the values of the arguments that the function takes, in the order of `Call.takes`. An entry of what comes
-back is a number, or `{"s": score, "x": explanation, "f": {part: is right}}`, or `{"c": cause, "x": explanation}` where
-there is no score.
+back is a number, or `[score, explanation, {part: is right}]`, or `{"c": cause, "x": explanation}` where there is no
+score.
 """
 
 import importlib
@@ -72,14 +72,16 @@ class Call:
     """A function as it is called: with what it takes of the four arguments, one item or many at a time."""
 
     def __init__(self, function: Callable[..., Any]):
-        names, takes_all = _parameters(function)
+        names, by_place, takes_all = _parameters(function)
         self.is_batch = not takes_all and bool(names) and all(name in MANY for name in names)
         offered = MANY if self.is_batch else ONE
         strangers = [name for name, required in names.items() if required and name not in offered]
         if strangers:
             raise NoFunction("bundle_function_asks_more", f"The function needs {strangers[0]}, which is not given.",
                              f"It may take {', '.join(ONE)}, or {', '.join(MANY)}.")
-        self.takes = [name for name in offered if takes_all or name in names]
+        # In the function's own order, so that they can be given by their places where it has them first.
+        self.takes = list(offered) if takes_all else [name for name in names if name in offered]
+        self._by_place = not takes_all and self.takes == by_place[:len(self.takes)]
         self.is_async = inspect.iscoroutinefunction(function)
         self._function = function
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -87,7 +89,7 @@ class Call:
     def one(self, item: Item) -> Any:
         """The entry of one item; what the function raises is one too."""
         try:
-            value = self._function(**dict(zip(self.takes, item, strict=True)))
+            value = self._function(*item) if self._by_place else self._function(**dict(zip(self.takes, item)))  # noqa: B905
             if type(value) not in PLAIN:
                 value = self._finished(value)
         except BaseException as error:
@@ -131,21 +133,22 @@ class Call:
         return self._loop.run_until_complete(value)
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
-    """The names it can be called with, each with whether it must be given, and whether it takes any. Raises NoFunction
-    for one that can only be called by position."""
+def _parameters(function: Callable[..., Any]) -> tuple[dict[str, bool], list[str], bool]:
+    """The names it can be called with, each with whether it must be given; those it takes by place too, in order; and
+    whether it takes any name. Raises NoFunction for one that can only be called by position."""
     try:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
         raise NoFunction("bundle_function_asks_more", f"What the function takes cannot be told: {error}.",
                          "Write it as a plain function.") from error
-    by_place = [one.name for one in found if one.kind is one.POSITIONAL_ONLY and one.default is one.empty]
-    if by_place:
-        raise NoFunction("bundle_function_asks_more", f"The function takes {by_place[0]} by its place only.",
+    nameless = [one.name for one in found if one.kind is one.POSITIONAL_ONLY]
+    if nameless:
+        raise NoFunction("bundle_function_asks_more", f"The function takes {nameless[0]} by its place only.",
                          "Arguments are given by name.")
+    by_place = [one.name for one in found if one.kind is one.POSITIONAL_OR_KEYWORD]
     named = {one.name: one.default is one.empty for one in found
              if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
-    return named, any(one.kind is one.VAR_KEYWORD for one in found)
+    return named, by_place, any(one.kind is one.VAR_KEYWORD for one in found)
 
 
 # What comes back -----------------------------------------------------------------------------------------------------
@@ -182,11 +185,13 @@ def _read_mapping(value: Mapping[Any, Any]) -> Any:
     parts: dict[str, bool] = {}
     reason = ""
     for name, part in value.items():
-        if (part is True or part is False) and name != "score" and len(parts) < MAX_PARTS:
-            parts[str(name)[:MAX_PART]] = part
+        if (part is True or part is False) and name != "score":
+            parts[name if type(name) is str else str(name)] = part
         elif name in REASONS and isinstance(part, str):
             reason = reason or part[:MAX_EXPLANATION]
-    return {"s": score, "x": reason, "f": parts}
+    if len(parts) > MAX_PARTS or any(len(name) > MAX_PART for name in parts):
+        parts = {name[:MAX_PART]: part for name, part in list(parts.items())[:MAX_PARTS]}
+    return [score, reason, parts] if reason or parts else score
 
 
 def _shown(value: Any) -> str:
