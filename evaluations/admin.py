@@ -1,13 +1,16 @@
 """Evaluations in the admin."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from evaluations.models import Comparison, Evaluation, Mark, Pipeline, Prediction, Stage, Target
 from evaluations.operations.evaluations import cancel_evaluation, retry_evaluation
-from evaluations.operations.pipelines import cancel_pipeline, resume_pipeline
+from evaluations.operations.pipelines import cancel_pipeline, resume_pipeline, start_pipeline
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
+from optimize_site.kernel.admin_documents import DocumentAdmin
 from optimize_site.kernel.auth import Actor
 
 
@@ -76,15 +79,19 @@ class PredictionAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Pipeline)
-class PipelineAdmin(ReadOnlyAdmin):
+class PipelineAdmin(DocumentAdmin):
     """Train and evaluate stages in order."""
 
+    document_help = "JSON or YAML, as `pipelines start` takes it."
     list_display = ("shown_id", "workload_name", "phase", "failure_reason", "created_by", "created_at")
     list_filter = ("phase", "workload")
     search_fields = ("id", "workload__name", "description")
     list_select_related = ("workload",)
     ordering = ("-created_at",)
     actions = ("cancel", "resume")
+
+    def submit(self, document: Any, *, actor: Actor) -> Pipeline:
+        return start_pipeline(document, actor=actor).pipeline
 
     @admin.display(description="Workload")
     def workload_name(self, row: Pipeline) -> str:

@@ -1,17 +1,15 @@
 """Runs in the admin."""
 
-from typing import Any, ClassVar
+from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.text import Truncator
-from unfold.widgets import UnfoldAdminTextareaWidget
 
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
+from optimize_site.kernel.admin_documents import DocumentAdmin
 from optimize_site.kernel.auth import Actor, actor_of
-from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import OperationError
 from runs.models import Candidate, Metric, MissedRow, Rollout, RolloutStep, Run, Snapshot, SnapshotHold
 from runs.operations import (
@@ -27,35 +25,11 @@ from runs.smoke import SHORT
 from runs.verify_text import disagreements, verdict
 
 
-class DescriptorForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A descriptor, submitted as it is validated: a refusal is the form's error, in the operation's words."""
-
-    actor: ClassVar[Actor]
-    document = forms.CharField(label="Descriptor", widget=UnfoldAdminTextareaWidget(attrs={"rows": 24}),
-                               help_text="JSON or YAML, as `runs start` takes it.")
-
-    class Meta:
-        model = Run
-        fields: tuple[str, ...] = ()
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        try:
-            submission = submit_run(parse_document(cleaned.get("document", "")), actor=self.actor)
-        except OperationError as error:
-            raise forms.ValidationError([error.detail, *(f"{problem.path}: {problem.message}"
-                                                         for problem in error.problems), error.hint]) from error
-        self.instance = submission.run
-        return cleaned
-
-    def _post_clean(self) -> None:
-        """The operation has checked and saved the run; the form has nothing of its own to write onto it."""
-
-
 @admin.register(Run)
-class RunAdmin(ReadOnlyAdmin):
+class RunAdmin(DocumentAdmin):
     """Training runs."""
 
+    document_help = "JSON or YAML, as `runs start` takes it."
     list_display = ("shown_id", "config_name", "workload_name", "phase", "base_model", "method", "observed_step",
                     "total_steps", "smoke_verdict", "created_by", "created_at")
     list_filter = ("phase", "method", "base_model")
@@ -64,26 +38,8 @@ class RunAdmin(ReadOnlyAdmin):
     ordering = ("-created_at",)
     actions = ("cancel", "pause_saving", "pause_at_latest", "resume", "verify", "replay")
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self.has_operate_permission(request)
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        if obj is not None:
-            return super().get_form(request, obj, change, **kwargs)
-        return type("Form", (DescriptorForm,), {"actor": actor_of(request)})
-
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return ("document",) if obj is None else super().get_fields(request, obj)
-
-    def save_model(self, request: HttpRequest, obj: Run, form: Any, change: bool) -> None:
-        """Submitted already."""
-
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Submitted already."""
-
-    def save_form(self, request: HttpRequest, form: Any, change: bool) -> Run:
-        run: Run = form.instance
-        return run
+    def submit(self, document: Any, *, actor: Actor) -> Run:
+        return submit_run(document, actor=actor).run
 
     @admin.display(description="Smoke check")
     def smoke_verdict(self, row: Run) -> str | None:

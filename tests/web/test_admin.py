@@ -14,7 +14,7 @@ from tests.web import scenes
 pytestmark = pytest.mark.django_db
 OURS = ("kernel", "registry", "datasets", "runs", "evaluations", "endpoints")
 GUARDED = {"user", "token"}
-ADDED = GUARDED | {"run"}
+ADDED = GUARDED | {"run", "pipeline"}
 
 
 def models():
