@@ -11,7 +11,6 @@ from gpu_worker import processes
 from tests.e2e import running
 
 LIMIT_SECONDS, OPEN_RUNS = 5.0, 100
-SERVER = ("web", "control", "device/cpu/0", "device/cpu/1", "device/host", "valkey", "postgres")
 
 
 def main(argv: list[str]) -> int:
@@ -34,7 +33,8 @@ def main(argv: list[str]) -> int:
 
 def _recovery(http, ids: list[str]) -> float:
     jobs = [process for run_id in ids[:2] for process in processes.recorded(running.attempt_of(http.box, run_id))]
-    killed = [http.box.process(name) for name in SERVER] + jobs
+    services = [service["name"] for service in http.box.status()["services"]]
+    killed = [http.box.process(name) for name in services] + jobs
     began = time.monotonic()
     for process in killed:
         process.send(signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from gpu_worker import processes
 from tests.e2e import running
 from tests.e2e.http import Http
 from tests.e2e.tiny_box import ask, descriptor
-from tests.engine import tiny
 
 PAIRS = "triage/pairs"
 BRANCHED = 30
@@ -55,10 +53,7 @@ class Campaign:
         self._source = ("", "")
 
     def prepare(self) -> None:
-        """Pairs to learn from, and each kind of run once, undisturbed."""
-        path = self.box.home / "pairs.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in tiny.pair_rows(120)))
-        ask(self.box, "registry", "datasets", "register", PAIRS, "-f", str(path))
+        """Each kind of run once, undisturbed."""
         for life in LIVES:
             run = running.finish(self.http, self.start(life))
             self.expected[life] = self.outcome_of(run)

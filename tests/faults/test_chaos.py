@@ -10,7 +10,7 @@ from bench.chaos.faults import FAULTS
 from bench.chaos.schedule import DEADLY, MOST_DEATHS, STEPS, WEIGHTS, rounds
 from tests.e2e import running
 
-SEED, FAULTS_INJECTED = 7, 12
+SEED, FAULTS_INJECTED = 7, 10
 
 
 def test_a_seed_says_what_happens_for_ever():
