@@ -1,10 +1,18 @@
 """What a bundle's function may look like, what it is given, and what may come back."""
 
+import hashlib
+import json
+import subprocess
+
 import pytest
 
 from evaluations.bundles.inside.calling import Call, NoFunction, read
+from evaluations.bundles.scorer import make_bundle
+from evaluations.scoring.protocol import item_document
+from evaluations.scoring.spec import Limits
 from evaluations.scoring.terms import Item, NotReady
-from tests.bundles import answers, scoring
+from optimize_site.kernel.scoring import scorer_command
+from tests.bundles import answers, packed, scoring
 
 PROMPT = [{"role": "user", "content": "2 + 2"}]
 
@@ -77,10 +85,6 @@ def test_what_cannot_be_called_is_refused_before_anything_is_scored(tmp_path, te
 
 
 def test_other_bytes_than_those_that_were_named_are_not_run(tmp_path):
-    from evaluations.bundles.scorer import make_bundle
-    from evaluations.scoring.spec import Limits
-    from tests.bundles import packed
-
     archive = tmp_path / "bundle.zip"
     archive.write_bytes(packed(reward="def compute_score(): return 1"))
     body = {"archive": str(archive), "sha256": "0" * 64, "module": "reward", "function": "compute_score"}
@@ -100,3 +104,24 @@ def test_what_comes_back_is_read_as_documented():
 def test_a_function_without_a_signature_is_refused():
     with pytest.raises(NoFunction):
         Call(dict.fromkeys)
+
+
+@pytest.mark.requirement("R029")
+def test_a_reward_of_two_functions_and_a_rule_is_scored_by_one_process_anywhere(tmp_path):
+    """As a job starts it: from another folder, without the box's environment, the spec in its first line."""
+    archive = tmp_path / "bundle.zip"
+    archive.write_bytes(packed(reward="def compute_score(solution_str):\n    return len(solution_str) / 4\n"
+                                      "def form(solution_str, ground_truth):\n    raise KeyError(ground_truth)\n"))
+    bundle = {"archive": str(archive), "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(), "module": "reward"}
+    spec = {"terms": [{"name": "reward", "kind": "rule", "bundle": bundle | {"function": "compute_score"}},
+                      {"name": "form", "kind": "rule", "weight": 0.2, "bundle": bundle | {"function": "form"}},
+                      {"name": "exact", "kind": "grader", "grader": "exact"}], "scratch": str(tmp_path / "scratch")}
+    request = {"id": 1, "items": [item_document(item) for item in answers("ab", "abcd", expected="ab")]}
+    done = subprocess.run(scorer_command(), input="".join(json.dumps(line) + "\n" for line in (spec, request)),
+                          cwd=tmp_path, env={}, capture_output=True, text=True, check=True)
+    ready, reply = map(json.loads, done.stdout.splitlines())
+    found = {term["name"]: [(verdict["score"], verdict["cause"]) for verdict in term["verdicts"]]
+             for term in reply["terms"]}
+    assert ready == {"ready": True}
+    assert found == {"reward": [(0.5, ""), (1.0, "")], "form": [(None, "error")] * 2, "exact": [(1.0, ""), (0.0, "")]}
+    assert "in a sandbox of" in done.stderr and list((tmp_path / "scratch").iterdir()) == []
