@@ -16,6 +16,7 @@ from optimize_site.kernel.auth import LOCAL_SECRET
 from optimize_site.kernel.box import capacity
 from optimize_site.kernel.graders import available_grader
 from optimize_site.kernel.judges import HOLDERS
+from optimize_site.kernel.management.commands import capacity as capacity_command
 from optimize_site.kernel.models import Device
 from registry.models import BaseModel
 from tests.factories import (
@@ -209,8 +210,10 @@ def test_judges_are_listed_by_route_and_by_command(judge, wanted, capsys):
         assert "run r1" in capsys.readouterr().out
 
 
-def test_capacity_names_whom_a_judge_is_held_for(judge, wanted):
+def test_capacity_names_whom_a_judge_is_held_for(judge, wanted, capsys):
     hold(judge)
     (claim,) = capacity()["claims"]
     assert (claim["kind"], claim["for"], claim["heldFor"]) == (
         "JUDGE", judge.reference, {"kind": "RUN", "workId": "r1"})
+    assert capacity_command.Command().run([]) == 0
+    assert f"{claim['workId'][:12]} for run r1" in capsys.readouterr().out

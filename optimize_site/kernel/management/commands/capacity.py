@@ -25,7 +25,13 @@ class Command(PlainCommand):
                    right=["FREE", "GRANTED", "OUTSIDE", "DECLARED", "OBSERVED", "QUEUED", "MAX CLAIM", "HOST RAM"])
         print("\nClaims:")
         self.table(["KIND", "FOR", "WORKLOAD", "DEVICES", "POOL", "STATE", "SINCE"],
-                   [[claim["kind"], claim["workId"][:12], claim["workload"], claim["devices"], claim["pool"],
+                   [[claim["kind"], _for(claim), claim["workload"], claim["devices"], claim["pool"],
                      claim["state"], claim["since"]] for claim in document["claims"]], right=["DEVICES"])
         for warning in document["warnings"]:
             print(f"Warning: {warning}")
+
+
+def _for(claim: dict[str, Any]) -> str:
+    """The work that claims; of a judge the work that it is held for too."""
+    held = claim.get("heldFor")
+    return f"{claim['workId'][:12]} for {held['kind'].lower()} {held['workId'][:12]}" if held else claim["workId"][:12]
