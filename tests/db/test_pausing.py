@@ -1,5 +1,7 @@
 """A run rests and goes on: what is asked, what is refused, what the run shows, and that nothing is held meanwhile."""
 
+import re
+
 import pytest
 
 from optimize_site.kernel.auth import LOCAL
@@ -14,6 +16,7 @@ from runs.errors import (
     RunNotPaused,
     TooLateToPause,
 )
+from runs.management.commands.runs import Command
 from runs.models import Run
 from runs.operations import advance_run, cancel_run, pause_run, resume_run
 from tests.factories import make_device, make_run
@@ -162,6 +165,21 @@ def test_a_resume_is_another_attempt_of_the_same_run_that_shows_itself(run):
     run = say(run, again, STARTED, stage("tokenising", 1, 5))
     assert (run.phase, run.observed_step) == ("PREPARING", 3)
     assert say(run, again, metrics(4)).phase == "TRAINING"
+
+
+@pytest.mark.requirement("R287")
+@pytest.mark.parametrize(("is_saved", "told"), [(True, "from step 3, with its optimizer state"),
+                                                (False, "no save was left; from the base model")])
+def test_a_resumed_run_says_which_save_it_went_on_from_or_that_none_was_left(run, is_saved, told, capsys):
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(3), *([save(attempt, 3)] if is_saved else []))
+    end(run, attempt, "lost", exit={"signal": 9})
+    again = claim(run)
+    WORK.plan(WORK.get(run.pk), again)
+    again.save()
+    say(run, again, STARTED)
+    Command().run(["get", run.pk])
+    assert re.search(rf"Resumed +{told}", capsys.readouterr().out)
 
 
 @pytest.mark.requirement("R286")

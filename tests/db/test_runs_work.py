@@ -334,6 +334,7 @@ def test_a_job_that_the_kernel_ended_for_memory_says_so_and_is_not_tried_again(r
     assert "microBatchSequences" in run.failure_hint
 
 
+@pytest.mark.requirement("R184")
 def test_a_stopped_job_goes_through_pausing_and_waits_again(run):
     attempt = claim(run)
     say(run, attempt, STARTED, metrics(1), save(attempt, 1))
