@@ -13,8 +13,8 @@ from tests.web import scenes
 
 pytestmark = pytest.mark.django_db
 OURS = ("kernel", "registry", "datasets", "runs", "evaluations", "endpoints")
-GUARDED = {"user", "token"}
-ADDED = GUARDED | {"run", "pipeline"}
+GUARDED = {"user", "token", "rollout"}
+ADDED = {"user", "token", "run", "pipeline"}
 
 
 def models():
