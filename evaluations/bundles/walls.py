@@ -11,7 +11,8 @@ from pathlib import Path
 
 ALL = ("namespaces", "landlock", "seccomp")
 FILES, CALLS = frozenset({"namespaces", "landlock"}), "seccomp"
-LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache",
+             "/usr/share/zoneinfo")
 ADVICE = ("A bundle needs seccomp, and namespaces or Landlock: Linux 5.13 or newer has them, and a container must be "
           "let to use them. An operator who trusts every bundle may set trainer.bundles.allow-unsandboxed.")
 

@@ -125,3 +125,20 @@ def test_a_reward_of_two_functions_and_a_rule_is_scored_by_one_process_anywhere(
     assert ready == {"ready": True}
     assert found == {"reward": [(0.5, ""), (1.0, "")], "form": [(None, "error")] * 2, "exact": [(1.0, ""), (0.0, "")]}
     assert "in a sandbox of" in done.stderr and list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_sandbox_leaves_what_scoring_needs(tmp_path):
+    """SQL on rows in memory, code that a model wrote, threads, time zones, exact numbers."""
+    text = ("import asyncio, decimal, hashlib, random, sqlite3, zoneinfo\n"
+            "from concurrent.futures import ThreadPoolExecutor\n"
+            "def compute_score(solution_str):\n    return globals()[solution_str]()\n"
+            "def sql():\n    rows = sqlite3.connect(':memory:')\n    rows.execute('create table t(a)')\n"
+            "    rows.executemany('insert into t values(?)', [(n,) for n in range(2000)])\n"
+            "    return rows.execute('select sum(a) from t').fetchone()[0] == 1999000\n"
+            "def code():\n    made = {}\n    exec('def double(x): return 2 * x', made)\n    return made['double'](0.5)\n"
+            "def threads():\n    with ThreadPoolExecutor(4) as pool:\n        return sum(pool.map(len, 'abcd')) == 4\n"
+            "def zones():\n    return str(zoneinfo.ZoneInfo('UTC')) == 'UTC'\n"
+            "def loop():\n    return asyncio.run(asyncio.wait_for(asyncio.to_thread(float, '1'), 60))\n")
+    with scoring(tmp_path, text) as scorer:
+        verdicts = scorer.score(answers("sql", "code", "threads", "zones", "loop"))
+    assert [(verdict.score, verdict.explanation) for verdict in verdicts] == [(1.0, "")] * 5
