@@ -135,7 +135,7 @@ def test_a_sandbox_leaves_what_scoring_needs(tmp_path):
             "def sql():\n    rows = sqlite3.connect(':memory:')\n    rows.execute('create table t(a)')\n"
             "    rows.executemany('insert into t values(?)', [(n,) for n in range(2000)])\n"
             "    return rows.execute('select sum(a) from t').fetchone()[0] == 1999000\n"
-            "def code():\n    made = {}\n    exec('def double(x): return 2 * x', made)\n    return made['double'](0.5)\n"
+            "def code():\n    made = {}\n    exec('def f(x): return 2 * x', made)\n    return made['f'](0.5)\n"
             "def threads():\n    with ThreadPoolExecutor(4) as pool:\n        return sum(pool.map(len, 'abcd')) == 4\n"
             "def zones():\n    return str(zoneinfo.ZoneInfo('UTC')) == 'UTC'\n"
             "def loop():\n    return asyncio.run(asyncio.wait_for(asyncio.to_thread(float, '1'), 60))\n")
