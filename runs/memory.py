@@ -18,6 +18,8 @@ COMPUTE_BYTES = {"cuda": 2, "cpu": 4}
 MOMENTS = 2
 KEPT_TWICE = {"cuda": 1, "cpu": 2}
 """On a processor the way back and the allocator took as much again as the layers keep; measured."""
+KEPT_OF_GROUP = 1.25
+"""How much more a token keeps where completions stand behind a prompt that they share; measured."""
 HEAD_TILE = 32_768
 """Entries of the vocabulary that the output head scores at once."""
 HEAD_COPIES = 8
@@ -195,7 +197,7 @@ def _activations(config: Mapping[str, Any], execution: Mapping[str, Any], shape:
         return None
     if "rlHyperparams" in config:
         prompt, completions = largest_group(config, execution, longest_row)
-        return _held(config, shape, kind, tokens=prompt + completions, trained=completions)
+        return _held(config, shape, kind, tokens=round((prompt + completions) * KEPT_OF_GROUP), trained=completions)
     sequences, length = largest_pass(config, execution, longest_row)
     share = 1.0 if trained_share is None else trained_share
     trained = sequences * length if _keeps_logits(config) else share * sequences * length

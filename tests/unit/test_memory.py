@@ -115,3 +115,15 @@ def test_sampling_counts_for_what_it_holds_beyond_an_update():
     assert sampled.parts["generation"] > 0
     assert sampled.total == sum(sampled.parts.values())
     assert "every completion as long as it may be" in sampled.note
+
+
+@pytest.mark.parametrize(("group", "prompt", "completion", "least", "gib"), [(4, 100, 64, 0.9, 2.15),
+                                                                            (2, 400, 16, 0.95, 2.22)])
+def test_a_reinforcement_run_that_was_watched_stayed_just_below_its_prediction(group, prompt, completion, least, gib):
+    """The peak of an update of SmolLM2-135M at rank 8 on two cores, whose completions were a little shorter."""
+    config = {"method": "grpo", "maxSeqLength": prompt + completion,
+              "rlHyperparams": {"groupSize": group, "promptsPerStep": 2, "maxCompletionLength": completion}}
+    found = resolved(config)
+    predicted = predict(found.config, found.execution, kind="cpu", parameters=PARAMETERS, shape=SHAPE,
+                        longest_row=prompt)
+    assert least * predicted.total <= gib * 2**30 <= predicted.total
