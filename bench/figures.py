@@ -64,9 +64,13 @@ class Stored:
 
     def fill(self, count: int) -> None:
         """A history of so many updates, without the way through the job's file."""
+        from django.utils import timezone
+
         from runs.models import Metric
 
-        rows = (Metric(run=self.run, step=step, attempt=1, values=values_of(step)) for step in range(1, count + 1))
+        now = timezone.now()
+        rows = (Metric(run=self.run, step=step, attempt=1, values=values_of(step), at=now)
+                for step in range(1, count + 1))
         while batch := [row for row, _ in zip(rows, range(5000), strict=False)]:
             Metric.objects.bulk_create(batch)
 
