@@ -72,7 +72,9 @@ def test_terms_are_added_asked_for_their_parameters_and_removed(operator, box):
 @pytest.mark.requirement("R231")
 def test_a_format_term_is_offered_where_the_reward_is_strict_only(operator, box):
     check = reverse("runs:check")
-    assert "Add a format term" in operator.post(check, GRPO).content.decode()
+    plan = operator.post(check, GRPO).content.decode()
+    assert "Add a format term" in plan
+    assert "8 prompts × 4" in plan
     text = html.unescape(fields(operator, do="format"))
     assert '<option value="json-schema" selected>' in text
     assert '"type": "object"' in text, "the workload's grader compares JSON labels"
