@@ -176,7 +176,8 @@ def test_a_run_that_samples_nothing_one_made_before_and_one_not_begun_each_say_s
     assert client.get(f"/v1/training/runs/{run.pk}/rewards").status_code == 404
 
 
-def test_what_a_model_said_in_training_is_for_operators(training):
+def test_what_a_model_said_in_training_is_for_operators(training, settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     run, _ = training
     with pytest.raises(Forbidden):
         may_read_rollouts(Actor("vera", "viewer"))
