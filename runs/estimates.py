@@ -218,8 +218,8 @@ def computed_pace(*, parameters: int | None, operations: int, teraflops: float |
     if not teraflops:
         return unknown(f"No run of this base model was measured on {device}, and the catalog states no speed for it.")
     return Figure(teraflops * 1e12 * UTILISATION / (operations * parameters), "computed",
-                  f"Not measured: {operations} operations for each of {parameters / 1e9:.3g} billion parameters and each "
-                  f"token, at {UTILISATION:.0%} of the {teraflops:g} teraflops of {device}.")
+                  f"Not measured: {operations} operations for each of {parameters / 1e9:.3g} billion parameters and "
+                  f"each token, at {UTILISATION:.0%} of the {teraflops:g} teraflops of {device}.")
 
 
 def estimate_cost(seconds: Figure, *, gpus: int, price: Price) -> Figure:
