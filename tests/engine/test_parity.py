@@ -1,7 +1,10 @@
 """What a model is asked is, token by token, the beginning of what it was trained on."""
 
+import json
+
 import pytest
 from optimize_child import job
+from optimize_child.rl_prompts import Room, read_prompts
 from test_masks import FAMILIES, say, stock
 
 
@@ -13,6 +16,17 @@ def test_an_evaluation_s_prompt_is_rendered_and_tokenised_as_a_supervised_row_is
     (asked,), _ = chat.tokenize([chat.render(messages[:1], to_answer=True)])
     (trained,), _ = chat.tokenize([chat.render(messages)])
     assert trained[: len(asked)] == asked
+
+
+@pytest.mark.requirement("R334")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_reinforcement_prompt_is_rendered_and_tokenised_as_a_supervised_row_is(family, tmp_path):
+    chat, messages = stock(family), say("my parcel is late", "sorry")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"messages": messages}) + "\n")
+    prompt = read_prompts([rows], chat, Room(512, 8), lambda _: None, tmp_path).prompt(0)
+    (trained,), _ = chat.tokenize([chat.render(messages)])
+    assert trained[: len(prompt.tokens)] == list(prompt.tokens)
 
 
 @pytest.mark.requirement("R248")
