@@ -28,6 +28,8 @@ ENTRIES = {
     "preview": "optimize_child.preview",
     "replay": "optimize_child.replay",
 }
+SPARE_BYTES = 32 * 1024
+"""Kept free of a disk that fills up, for what the job and its shepherd have to say of it."""
 VERSIONED = ("torch", "transformers", "trl", "peft")
 
 
@@ -40,11 +42,17 @@ class Job:
         self.events = EventLog(attempt / "events.jsonl")
         seconds = self.plan.get("unwatched_seconds", UNWATCHED_SECONDS)
         self.control = Control(attempt / "control.json", unwatched_seconds=seconds)
+        self._spare = attempt / "spare"
+        self._spare.write_bytes(bytes(SPARE_BYTES))
 
     def stage(self, name: str, done: int | None = None, total: int | None = None) -> None:
         """Say what the job is doing, and how far it is."""
         counts = {} if done is None else {"done": done, "total": total}
         self.events.emit("stage", name=name, **counts)
+
+    def give_up_spare(self) -> None:
+        """Let go of the room that was kept for the job's last words."""
+        self._spare.unlink(missing_ok=True)
 
     def leave_if_asked(self) -> None:
         """Raise Stopped when the control file says so: for the work before and after training."""
@@ -68,11 +76,14 @@ def main(attempt: Path) -> int:
         traceback.print_exc()
         report(job, error)
         return 1
+    finally:
+        job.give_up_spare()
     return 0
 
 
 def report(job: Job, error: Exception) -> None:
     """The last event of a job that failed."""
+    job.give_up_spare()
     failure = failure_from(error)
     job.events.emit(
         "failure",
