@@ -140,7 +140,6 @@ class RolloutAdmin(ReadOnlyAdmin):
     list_filter = ("finish", "excluded")
     search_fields = ("run__id", "completion", "asked")
     ordering = ("-id",)
-    least_role = "operator"
 
     @admin.display(description="Run")
     def run_id_shown(self, row: Rollout) -> str:

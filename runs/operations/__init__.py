@@ -10,7 +10,6 @@ from runs.operations.holds import pin_snapshot, release_snapshot, unpin_snapshot
 from runs.operations.pausing import Pausing, pause_run, resume_run, why_not_pause
 from runs.operations.queueing import prioritize_run, why_not_prioritize
 from runs.operations.retention import tend_snapshots
-from runs.operations.rollouts import may_read_rollouts
 from runs.operations.submit import Submission, submit_run
 from runs.operations.sweeping import sweep_runs
 from runs.operations.verify import verify_run
@@ -25,7 +24,6 @@ __all__ = [
            "cancel_run",
            "check_run",
            "get_candidate",
-           "may_read_rollouts",
            "pause_run",
            "pin_snapshot",
            "plan_branch",

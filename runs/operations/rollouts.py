@@ -1,4 +1,4 @@
-"""Keeps the scored completions of a reinforcement run's updates, and lets operators read them."""
+"""Keeps the scored completions of a reinforcement run's updates."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from django.db import transaction
 
-from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.models import Attempt
 from optimize_site.kernel.work import attempt_folder
 from runs.models import Rollout, RolloutStep, Run
@@ -16,11 +15,6 @@ from runs.rollouts.lines import LONGEST_NAME, RolloutLine, asked_of, read_rollou
 from runs.rollouts.variety import variety_of
 
 UNREADABLE = "rollouts_unreadable"
-
-
-def may_read_rollouts(actor: Actor) -> None:
-    """What a model said in training is for operators. Raises Forbidden."""
-    actor.require("operator")
 
 
 def keep_rollouts(run: Run, attempt: Attempt, event: Mapping[str, Any]) -> dict[str, str] | None:

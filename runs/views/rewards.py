@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.htmx import HtmxRequest
 from runs.models import Run
 from runs.pages import curves_of
@@ -39,7 +38,7 @@ def curves(run: Run) -> list[dict[str, Any]]:
 def rewards_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     """The reward's terms, its failures, signs of hacking, and its spread over the updates."""
     found = reward_document(run)
-    return {"found": found, "maps": _maps(run, list(found["terms"])), "reader": actor_of(request).may("operator"),
+    return {"found": found, "maps": _maps(run, list(found["terms"])),
             "groups": _groups(found["distributions"])}
 
 

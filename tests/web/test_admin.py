@@ -13,7 +13,7 @@ from tests.web import scenes
 
 pytestmark = pytest.mark.django_db
 OURS = ("kernel", "registry", "datasets", "runs", "evaluations", "endpoints")
-GUARDED = {"user", "token", "rollout"}
+GUARDED = {"user", "token"}
 ADDED = {"user", "token", "run", "pipeline"}
 
 

@@ -46,7 +46,8 @@ def samples(box) -> dict[str, tuple]:
         "datasets:note": dataset, "datasets:analyze": dataset, "datasets:analysis": (analysis,),
         "datasets:analysis-cancel": (analysis,), "datasets:analysis-again": (analysis,), "runs:detail": (run,),
         "runs:series": (run,), "runs:pause": (run,), "runs:resume": (run,), "runs:prioritize": (run,),
-        "runs:verify": (run,),
+        "runs:verify": (run,), "runs:rollouts": (box["rewarded"].pk,),
+        "runs:rollouts-of-row": (box["rewarded"].pk, 0), "evaluations:mark": (evaluation,),
         "runs:branch": (run,), "runs:branch-check": (run,), "runs:sweep": (run,), "runs:sweep-check": (run,),
         "runs:snapshot": (snapshot,), "runs:pin": (snapshot,), "runs:unpin": (snapshot,), "runs:release": (snapshot,),
         "runs:register": (snapshot,), "evaluations:pipeline": (pipeline,), "evaluations:pipeline-cancel": (pipeline,),
@@ -76,11 +77,12 @@ SENT = {
     "registry:bundle-alias": {"alias": "now", "version": "v1"}, "evaluations:model-alias": {"alias": "now"},
     "runs:pause": {"checkpoint": "save"}, "runs:release": {"owner": "a"},
     "evaluations:pipeline-annotate": {"description": "x"},
+    "evaluations:mark": {"position": "0", "mark": "right"},
     "evaluations:graders": {"grader": "exact", "expected": "yes", "answer": "yes"},
 }
 # POST routes that change nothing a role guards.
 READING = {"box:sign-out", "runs:check", "runs:branch-check", "runs:sweep-check", "evaluations:pipeline-check",
-           "evaluations:graders"}
+           "evaluations:graders", "runs:fields"}
 
 
 @pytest.fixture
@@ -93,6 +95,7 @@ def box(db):
     found = scenes.busy_box()
     register_bundle(f"{found['workload'].name}/scoring", [zipped(("reward.py", b"x = 1"))], actor=LOCAL)
     found |= scenes.lineage(found)
+    found["rewarded"] = scenes.submit_rewarded(2)
     found["trial"] = start_trial(found["second"].model, [{"role": "user", "content": "hi"}], actor=LOCAL)
     (home() / "logs").mkdir(exist_ok=True)
     (home() / "logs" / "web.log").write_text("started\n")

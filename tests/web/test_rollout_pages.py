@@ -79,7 +79,7 @@ def test_a_runs_page_has_its_reward_figures_failures_by_cause_and_the_judges_tok
     rewards = shown(operator, run, "rewards")
     for part in ("timeout", "tokens so far", "json-label-match", "Read the rollouts"):
         assert part in rewards
-    assert "What a model said in training is for operators." in shown(viewer, run, "rewards")
+    assert "Read the rollouts" in shown(viewer, run, "rewards")
 
 
 def test_the_curves_hold_what_the_job_told_and_what_its_rollouts_come_to(operator, run):
@@ -102,12 +102,12 @@ def test_a_run_without_rollouts_says_why(operator, run):
     assert "from the first update on" in page(operator, "runs:rollouts", supervised.pk)
 
 
-def test_what_a_model_said_is_shown_to_operators_only(viewer, operator, admin, run):
-    for name, args in (("runs:rollouts", [run.pk]), ("runs:rollouts-of-row", [run.pk, 4])):
-        assert viewer.get(reverse(name, args=args)).status_code == 403
+def test_what_a_model_said_is_read_by_whoever_sees_the_run_and_by_no_stranger(viewer, admin, run, client):
     rows = reverse("admin:runs_rollout_changelist")
-    assert viewer.get(rows).status_code == 403
-    assert operator.get(rows, {"q": Rollout.objects.first().completion[:9]}).status_code == 200
+    for address in (reverse("runs:rollouts", args=[run.pk]), reverse("runs:rollouts-of-row", args=[run.pk, 4]), rows):
+        assert viewer.get(address).status_code == 200
+        assert client.get(address).status_code == 302
+    assert viewer.get(rows, {"q": Rollout.objects.first().completion[:9]}).status_code == 200
     assert admin.get(reverse("admin:runs_rolloutstep_changelist")).status_code == 200
     assert admin.post(reverse("admin:runs_rollout_add")).status_code == 403
 
