@@ -64,7 +64,7 @@ def test_a_run_over_rewards_killed_and_rested_gives_the_bytes_of_one_that_was_le
 @pytest.mark.requirement("R030", "R236")
 def test_a_run_over_rewards_starts_from_a_registered_adapter(http, rewarded):
     model = http.get(f"/v1/registry/models/{rewarded['modelId']}")
-    assert len(model["targetModules"]) > 1, "the modules it covers, as the engine found them"
+    assert len(model["servingModel"]["targetModules"]) > 1, "the modules it covers, as the engine found them"
     run = finish(http, start_over_rewards(http, steps=2, method="gspo", warmStartModelId=rewarded["modelId"]))
     assert run["config"]["warmStartConfigHash"] == rewarded["configHash"]
     assert run["config"]["rlHyperparams"]["lora"]["rank"] == 4
