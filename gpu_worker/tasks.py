@@ -9,12 +9,12 @@ from typing import Any
 
 from celery import shared_task
 from celery.signals import worker_ready, worker_shutting_down
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 
 from optimize_site.kernel.doorbell import device_queue, slot_of
 
 log = logging.getLogger(__name__)
-THOROUGH_SECONDS = 15.0
+THOROUGH_SECONDS = 30.0
 _stopping = False
 _thorough_at = 0.0
 _serving: dict[int, threading.Lock] = defaultdict(threading.Lock)
@@ -58,12 +58,13 @@ def serve_alone(device: str, slot: int) -> None:
         close_old_connections()
         serve_slot(device, slot, should_stop=should_stop)
     finally:
+        connections.close_all()
         _serving[slot].release()
 
 
 @shared_task(name="gpu_worker.advance", ignore_result=True)
 def advance() -> None:
-    """Take every control step that is due; four times a minute tidy up too, and ring again for whatever waits."""
+    """Take every control step that is due; twice a minute tidy up too, and ring again for whatever waits."""
     from gpu_worker.control import advance_everything
 
     global _thorough_at

@@ -11,6 +11,8 @@ RECONCILE_SECONDS = 5.0
 app = Celery("optimize")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["gpu_worker"])
+# Celery would close the database's connection after every task. Ours say themselves how long they keep it.
+app.conf["CELERY_DB_REUSE_MAX"] = 1_000_000
 app.conf.beat_schedule = {
     "reconcile": {
         "task": "gpu_worker.advance",
