@@ -49,3 +49,18 @@ def test_a_slot_is_never_served_twice_at_once(monkeypatch: pytest.MonkeyPatch):
     tasks.serve_alone("host", 0)
     assert served == [("host", 0), ("host", 1), ("host", 0)]
     assert slot_of(device_queue("GPU-a.b", 3)) == 3
+
+
+def test_only_a_thorough_pass_tidies_up_and_rings_for_what_waits(monkeypatch: pytest.MonkeyPatch):
+    from gpu_worker import control
+
+    done: list[str] = []
+    monkeypatch.setattr(control, "STEPS", (lambda: done.append("step"),))
+    monkeypatch.setattr(control, "TENDING", (lambda: done.append("tidy"),))
+    monkeypatch.setattr(control, "reap", lambda: done.append("reap"))
+    monkeypatch.setattr(control, "ring_waiting", lambda: done.append("ring"))
+    control.advance_everything(is_thorough=False)
+    assert done == ["step", "reap"]
+    done.clear()
+    control.advance_everything()
+    assert done == ["step", "reap", "tidy", "ring"]
