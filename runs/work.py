@@ -36,7 +36,7 @@ from runs.plan import reinforcement_body, supervised_body
 from runs.reinforcement_plan import scorer_part, warm_start_part
 from runs.snapshots import verify_snapshot
 
-TRIED_AGAIN = frozenset({"unexpected", "snapshot_invalid", "job_not_started"})
+TRIED_AGAIN = frozenset({"unexpected", "snapshot_invalid", "job_not_started", "scorer_lost"})
 """Failures that another attempt may not meet again; every other one would only repeat."""
 FIGURES_AT_ONCE = 1000
 OUT_OF_MEMORY = ("This machine ran out of memory and the run's job was ended by its kernel.",

@@ -246,16 +246,17 @@ def test_a_failure_that_would_only_repeat_ends_the_run_and_says_what_to_change(r
     assert render.run_document(run)["failureReason"] == "Row 3 is wrong."
 
 
-def test_an_unexpected_failure_is_tried_once_more_and_the_same_one_again_is_the_end(run):
+@pytest.mark.parametrize("code", ["unexpected", "scorer_lost"])
+def test_a_failure_that_may_pass_is_tried_once_more_and_the_same_one_again_is_the_end(run, code):
     attempt = claim(run)
-    say(run, attempt, STARTED, failure("unexpected"))
+    say(run, attempt, STARTED, failure(code))
     run = end(run, attempt, "failed")
     assert run.phase == "AWAITING_CAPACITY"
     assert render.run_document(run)["failureReason"] is None
     second = claim(run)
     run = say(run, second, STARTED)
     assert (run.failure_code, run.num_attempts) == ("", 2)
-    say(run, second, failure("unexpected"))
+    say(run, second, failure(code))
     assert end(run, second, "failed").phase == "CLEANING_UP"
 
 
