@@ -14,7 +14,7 @@ MAIN = ("box:home", "evaluations:workloads", "evaluations:workload", "evaluation
         "runs:list", "runs:new", "evaluations:models", "evaluations:model", "datasets:list", "datasets:detail",
         "datasets:analysis", "datasets:upload", "evaluations:list", "evaluations:detail", "evaluations:new", "box:box",
         "registry:base-models", "registry:base-model", "box:docs", "box:search", "runs:compare", "runs:branch",
-        "runs:sweep", "runs:snapshot", "evaluations:pipelines", "evaluations:pipeline", "evaluations:pipeline-new",
+        "runs:sweep", "runs:snapshot", "runs:rollouts", "evaluations:pipelines", "evaluations:pipeline", "evaluations:pipeline-new",
         "evaluations:comparisons", "evaluations:comparison", "evaluations:comparison-new", "evaluations:graders")
 
 
@@ -270,7 +270,7 @@ def play_evaluation():
 @pytest.fixture
 def busy(transactional_db):
     box = scenes.busy_box(steps=12, rows=12)
-    return box | scenes.lineage(box)
+    return box | scenes.lineage(box) | {"rewarded": scenes.submit_rewarded(2)}
 
 
 def test_no_page_scrolls_sideways_on_a_phone_and_none_complains(server, signed_in, busy):
