@@ -1,6 +1,7 @@
 """Parameters of a grader as fields of a form: how each is written there and read back."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from optimize_site.kernel.documents import parse_document
 
 LONG = frozenset({"texts", "object", "terms"})
 """Kinds of parameters that take several lines."""
+WORDS = re.compile(r"[A-Z]?[^A-Z]+|[A-Z]+")
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,12 @@ class ParameterField:
     parameter: Mapping[str, Any]
     key: str
     value: str
+
+    @property
+    def label(self) -> str:
+        """The parameter's name as a form's labels are written: `ignoreCase` is Ignore case."""
+        words = " ".join(word if word.isupper() else word.lower() for word in WORDS.findall(str(self.parameter["name"])))
+        return "URL" if words == "url" else words[:1].upper() + words[1:]
 
     @property
     def is_long(self) -> bool:
