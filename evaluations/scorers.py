@@ -20,7 +20,7 @@ from evaluations.scoring.terms import Item
 from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.graders import Target, parse_target
 from optimize_site.kernel.models import Attempt
-from optimize_site.kernel.scoring import PROJECT, scorer_command, scoring_limits
+from optimize_site.kernel.scoring import scorer_start, scoring_limits
 from optimize_site.kernel.work import attempt_folder
 from registry.queries import resolve_version
 
@@ -66,7 +66,7 @@ def scorer_of(term: dict[str, Any], scratch: Path, *, seconds: float = math.inf)
     limits = scoring_limits()
     limits["seconds"] = min(limits["seconds"], seconds)
     spec = {"terms": [term], "onFailure": "exclude", "limits": limits, "scratch": str(scratch)}
-    return {"command": scorer_command(), "cwd": str(PROJECT), "spec": spec}
+    return scorer_start(spec)
 
 
 def scoring_plan(row: Evaluation, attempt: Attempt) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.graders import parse_target
 from optimize_site.kernel.judges import keeper, scorer_body
-from optimize_site.kernel.scoring import PROJECT, scorer_command, scoring_limits
+from optimize_site.kernel.scoring import scorer_start, scoring_limits
 from registry.adapter_folder import lay_out_adapter
 from registry.models import Version
 from runs import queries
@@ -27,7 +27,7 @@ def scorer_part(run: Run, folder: Path) -> dict[str, Any]:
         bundle = {"bundle": _bundle(term, named["bundle"])} if "bundle" in named else {}
         found.append({"name": named["name"]} | judge | bundle)
     spec = scorer_spec(reward, found, on_failure=reward["onFailure"], limits=limits, scratch=str(scratch))
-    return {"command": scorer_command(), "cwd": str(PROJECT), "spec": spec}
+    return scorer_start(spec)
 
 
 def _bundle(term: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from evaluations.scoring.addresses import (
     look_up,
     read_service,
 )
+from evaluations.scoring.headers import Sent, headers_of, sent_to
 from evaluations.scoring.spec import Limits
 from evaluations.scoring.terms import Item, NotReady
 
@@ -51,8 +52,10 @@ class NoVerdict(Exception):
 class HttpScorer:
     """Posts each answer to one service, several at once."""
 
-    def __init__(self, service: Service, addresses: Sequence[str], *, seconds: float, tls: ssl.SSLContext | None):
+    def __init__(self, service: Service, addresses: Sequence[str], *, seconds: float, tls: ssl.SSLContext | None,
+                 sent: Sent):
         self._service, self._addresses, self._seconds, self._tls = service, addresses, seconds, tls
+        self._sent = sent
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="http-grader")
 
     def score(self, items: Sequence[Item]) -> Sequence[Verdict]:
@@ -60,7 +63,7 @@ class HttpScorer:
 
     def _one(self, item: Item) -> Verdict:
         try:
-            return read_answer(self._post(json.dumps(envelope(item)).encode()))
+            return read_answer(self._sent.clean(self._post(json.dumps(envelope(item)).encode())))
         except NoVerdict as error:
             return unscored(error.cause, error.reason)
 
@@ -72,8 +75,8 @@ class HttpScorer:
             line.open(self._addresses, self._service, self._tls)
             connection.sock = line  # type: ignore[assignment]
             connection.request("POST", self._service.path, body, {
-                "Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity",
-                "Connection": "close", "User-Agent": "optimize"})
+                **self._sent.values, "Content-Type": "application/json", "Accept": "application/json",
+                "Accept-Encoding": "identity", "Connection": "close", "User-Agent": "optimize"})
             return _reply(connection.getresponse())
         except TimeoutError as error:
             raise NoVerdict("timeout", f"The service took longer than {self._seconds:g} seconds.") from error
@@ -227,11 +230,12 @@ def make_http(text: str, limits: Limits, scratch: Path | None, *, resolve: Resol
     try:
         service = read_service(text.removeprefix(SCHEME))
         allowed = find_allowed(service, limits.allowed_hosts)
+        headers = headers_of(service, limits.headers)
     except BadService as error:
         raise NotReady("refused_host", error.detail, error.hint) from error
     addresses = addresses_of(service, allowed, resolve=resolve)
     tls = _tls(limits) if service.scheme == "https" else None
-    return HttpScorer(service, addresses, seconds=limits.seconds, tls=tls)
+    return HttpScorer(service, addresses, seconds=limits.seconds, tls=tls, sent=sent_to(service, addresses, headers))
 
 
 def _tls(limits: Limits) -> ssl.SSLContext:

@@ -2,7 +2,7 @@
 
     {"terms": [{"name": "exact", "weight": 1.0, "kind": "grader", "grader": "exact"}],
      "onFailure": "zero", "limits": {"seconds": 30, "memoryBytes": 1073741824,
-     "http": {"allowedHosts": [], "caFile": ""},
+     "http": {"allowedHosts": [], "caFile": "", "headers": []},
      "bundles": {"unsandboxed": false}}, "scratch": "/a/folder"}
 
 A term holds one of `grader` (a rule, or `http:URL`), `bundle` ({archive, sha256, module, function}) and `judge`
@@ -33,6 +33,8 @@ class Limits:
     allowed_hosts: Sequence[str] = ()
     ca_file: str = ""
     """The authorities that vouch for services, a file of certificates; empty for the machine's own."""
+    headers: Sequence[str] = ()
+    """Which header each host is sent and where its value is read; the value itself is in no spec."""
     unsandboxed_bundles: bool = False
     """Whether the operator lets bundles run where the machine gives no sandbox."""
 
@@ -95,13 +97,15 @@ def read_limits(found: Any) -> Limits:
               f"limits.{name} is {value!r}; it must be a number above 0.")
     http = found.get("http") or {}
     _same(isinstance(http, Mapping), "limits.http is no JSON object.")
-    hosts, file = http.get("allowedHosts", []), http.get("caFile", "")
-    _same(isinstance(hosts, list) and all(isinstance(host, str) for host in hosts),
-          "limits.http.allowedHosts must be a list of hosts.")
+    hosts, headers, file = http.get("allowedHosts", []), http.get("headers", []), http.get("caFile", "")
+    for name, listed in (("allowedHosts", hosts), ("headers", headers)):
+        _same(isinstance(listed, list) and all(isinstance(entry, str) for entry in listed),
+              f"limits.http.{name} must be a list of texts.")
     _same(isinstance(file, str), "limits.http.caFile must be the path of a file.")
     bundles = found.get("bundles") or {}
     _same(isinstance(bundles, Mapping), "limits.bundles is no JSON object.")
-    return Limits(float(seconds), int(memory), tuple(hosts), file, bundles.get("unsandboxed", False) is True)
+    return Limits(float(seconds), int(memory), tuple(hosts), file, tuple(headers),
+                  bundles.get("unsandboxed", False) is True)
 
 
 def _same(holds: bool, reason: str) -> None:

@@ -20,6 +20,7 @@ DEFAULTS: dict[str, Any] = {
     "trainer.graders.memory-bytes": 1024**3,
     "trainer.graders.http-hosts": [],
     "trainer.graders.http-ca-file": "",
+    "trainer.graders.http-headers": [],
     "trainer.bundles.allow-unsandboxed": False,
     "trainer.judges.seconds": 300.0,
     "trainer.judges.max-new-tokens": 192,

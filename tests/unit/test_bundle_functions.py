@@ -8,11 +8,13 @@ import pytest
 
 from evaluations.bundles.inside.calling import Call, NoFunction, read
 from evaluations.bundles.scorer import make_bundle
+from evaluations.bundles.walls import find_walls
 from evaluations.scoring.protocol import item_document
 from evaluations.scoring.spec import Limits
 from evaluations.scoring.terms import Item, NotReady
-from optimize_site.kernel.scoring import scorer_command
+from optimize_site.kernel.scoring import scorer_command, scorer_environment, scorer_start, scoring_limits
 from tests.bundles import answers, packed, scoring
+from tests.grader_service import reply, serving
 
 PROMPT = [{"role": "user", "content": "2 + 2"}]
 
@@ -125,6 +127,36 @@ def test_a_reward_of_two_functions_and_a_rule_is_scored_by_one_process_anywhere(
     assert ready == {"ready": True}
     assert found == {"reward": [(0.5, ""), (1.0, "")], "form": [(None, "error")] * 2, "exact": [(1.0, ""), (0.0, "")]}
     assert "in a sandbox of" in done.stderr and list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.mark.skipif(not find_walls().is_sandbox, reason="this machine gives bundles no sandbox")
+def test_a_bundle_beside_a_service_sees_nothing_of_what_the_service_is_sent(tmp_path, monkeypatch):
+    """Neither the variable and the file of a header, nor the process that holds them."""
+    (tmp_path / "key").write_text("of-the-file")
+    look = (f"import os\ndef compute_score(solution_str):\n    found = [str(dict(os.environ))]\n    for path in "
+            f"({str(tmp_path / 'key')!r}, f'/proc/{{os.getppid()}}/environ', '/proc/self/environ', '/proc/1/environ'):\n"
+            "        try:\n            found.append(open(path, 'rb').read().decode())\n        except OSError as error:\n"
+            "            found.append(type(error).__name__)\n    return {'score': 1, 'reason': ' '.join(found)}\n")
+    (tmp_path / "bundle.zip").write_bytes(packed(reward=look))
+    with serving(reply({"score": 0.5})) as service:
+        host = f"127.0.0.1:{service.port}"
+        monkeypatch.setenv("OPTIMIZE_TRAINER_GRADERS_HTTP_HEADERS",
+                           f"{host} X-File=file:{tmp_path / 'key'},{host} X-Variable=env:GRADER_KEY")
+        monkeypatch.setenv("GRADER_KEY", "of-the-variable")
+        bundle = {"archive": str(tmp_path / "bundle.zip"), "module": "reward", "function": "compute_score",
+                  "sha256": hashlib.sha256((tmp_path / "bundle.zip").read_bytes()).hexdigest()}
+        limits = scoring_limits() | {"http": scoring_limits()["http"] | {"allowedHosts": [host]}}
+        spec = {"terms": [{"name": "look", "kind": "rule", "bundle": bundle},
+                          {"name": "ask", "kind": "grader", "grader": f"http:http://{host}/"}],
+                "limits": limits, "scratch": str(tmp_path / "scratch")}
+        request = {"id": 1, "items": [item_document(item) for item in answers("a")]}
+        done = subprocess.run(scorer_command(), input="".join(json.dumps(line) + "\n" for line in (spec, request)),
+                              cwd=tmp_path, env=scorer_environment(), capture_output=True, text=True, check=True)
+    assert "X-File: of-the-file\r\nX-Variable: of-the-variable" in service.heads[0]
+    assert [term["verdicts"][0]["score"] for term in json.loads(done.stdout.splitlines()[1])["terms"]] == [1.0, 0.5]
+    for secret in ("of-the-file", "of-the-variable"):
+        assert secret not in done.stdout + done.stderr + json.dumps(scorer_start(spec))
+    assert scorer_start(spec)["environment"] == ["GRADER_KEY"]
 
 
 def test_a_sandbox_leaves_what_scoring_needs(tmp_path):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluations.scoring.addresses import BadService, addresses_of, find_allowed, read_allowed, read_service
+from evaluations.scoring.headers import headers_of, sent_to
 from evaluations.scoring.http import MAX_REPLY, NoVerdict, make_http, read_answer
 from evaluations.scoring.spec import Limits
 from evaluations.scoring.terms import Item, NotReady
@@ -17,10 +18,12 @@ from tests.grader_service import CERTIFICATE, raw, reply, serving
 ITEM = Item(0, [{"role": "user", "content": "2 + 2?"}], "It is 4.", "4")
 
 
-def ask(say, *, items=(ITEM,), seconds=5.0, tls=False, resolve=None, ca_file=str(CERTIFICATE), name="grader.test"):
+def ask(say, *, items=(ITEM,), seconds=5.0, tls=False, resolve=None, ca_file=str(CERTIFICATE), name="grader.test",
+        headers=()):
     """The verdicts of a service that says so, which the operator allows by name at the loopback address."""
     with serving(say, tls=tls) as service:
-        limits = Limits(seconds=seconds, allowed_hosts=[f"{name}:{service.port}=127.0.0.1"], ca_file=ca_file)
+        limits = Limits(seconds=seconds, allowed_hosts=[f"{name}:{service.port}=127.0.0.1"], ca_file=ca_file,
+                        headers=[entry.replace("PORT", str(service.port)) for entry in headers])
         scorer = make_http(f"http:http{'s' if tls else ''}://{name}:{service.port}/score", limits, None,
                            resolve=resolve or (lambda host, port: ["127.0.0.1"]))
         try:
@@ -205,6 +208,78 @@ def test_only_hosts_that_the_operator_lists_are_asked(url, hosts, is_allowed):
 def test_an_entry_of_the_list_that_says_nothing_is_refused_and_not_skipped(entry):
     with pytest.raises(BadService):
         find_allowed(SERVICE, [entry, "grader.example"])
+
+
+SECRET = 'k"3y-of\\the-box'
+
+
+def test_a_service_is_sent_the_headers_of_its_host_and_port_and_no_others(tmp_path, monkeypatch):
+    (tmp_path / "key").write_text(f"Bearer {SECRET}\n")
+    monkeypatch.setenv("GRADER_TEAM", "blue")
+    headers = [f"grader.test:PORT Authorization=file:{tmp_path / 'key'}", "GRADER.test:PORT X-Team=env:GRADER_TEAM",
+               "grader.test X-Port=env:GRADER_TEAM", "other.test:PORT X-Host=env:GRADER_TEAM"]
+    (verdict,), service = ask(reply({"score": 1}), headers=headers)
+    assert verdict.score == 1.0
+    assert f"\r\nAuthorization: Bearer {SECRET}\r\nX-Team: blue\r\nContent-Type" in service.heads[0]
+    assert not {"X-Port", "X-Host"} & {line.partition(":")[0] for line in service.heads[0].splitlines()}
+    _, service = ask(reply({"score": 1}), name="elsewhere.test", headers=headers[:2])
+    assert "Bearer" not in service.heads[0] and "blue" not in service.heads[0]
+
+
+@pytest.mark.parametrize("say", [
+    reply({"score": 1, "explanation": f"You said Bearer {SECRET}!"}), reply({"score": f"x {SECRET}"}),
+    reply(f"Bearer {SECRET}".encode()), reply({"ok": [SECRET]}),
+    reply(b'{"score": 1, "explanation": "' + "".join(f"\\u{ord(letter):04x}" for letter in SECRET).encode() + b'"}'),
+    reply(f"Bearer {SECRET}".encode(), f"X-Echo: {SECRET}", status=f"500 {SECRET}"),
+    reply(b"", f"Location: http://127.0.0.1/{SECRET}", status="302 Found")])
+def test_a_service_that_says_back_what_it_was_sent_has_none_of_it_kept(say, tmp_path):
+    (tmp_path / "key").write_text(f"Bearer {SECRET}")
+    (verdict,), service = ask(say, headers=[f"grader.test:PORT Authorization=file:{tmp_path / 'key'}"])
+    assert SECRET in service.heads[0]
+    assert "k\"3" not in repr(verdict).replace("\\", "") and verdict.explanation
+    assert verdict.cause or verdict.explanation == "You said ***!" or verdict.explanation == "***"
+
+
+@pytest.mark.parametrize("entry", [
+    f"grader.example {SECRET}", f"grader.example Authorization={SECRET}", f"grader.example Authorization=file:{SECRET}",
+    f"grader.example Authorization=env:{SECRET}", f"{SECRET}", "grader.example Host=env:A", "grader.example A b=env:A",
+    "grader.example content-length=env:A", "grader.example=10.0.0.0/8 A=env:B", "grader.example A=env:B C=env:D", ""])
+def test_an_entry_that_says_nothing_is_refused_by_its_number_since_it_may_hold_a_secret(entry):
+    with pytest.raises(BadService) as refused:
+        headers_of(SERVICE, ["other.example A=env:B", entry])
+    assert "ntry 2 of trainer.graders.http-headers" in refused.value.detail
+    assert SECRET not in refused.value.detail + refused.value.hint
+
+
+def test_two_entries_for_one_header_are_refused():
+    with pytest.raises(BadService, match="twice"):
+        headers_of(SERVICE, ["grader.example A=env:B", "grader.example:443 a=env:C"])
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    (None, "No such file"), ("", "empty"), ("\n", "empty"), (f"{SECRET}\nX: y", "more than one line"),
+    (f"{SECRET}\u00e9", "more than one line"), (SECRET * 400, "more than one line"),
+    (b"\xff" + SECRET.encode(), "no text")])
+def test_a_value_that_cannot_be_sent_is_told_without_it_and_nothing_is_asked(text, reason, tmp_path):
+    file = tmp_path / "key"
+    if text is not None:
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(NotReady) as refused:
+        sent_to(SERVICE, ["93.184.216.34"], headers_of(SERVICE, [f"grader.example Authorization=file:{file}"]))
+    assert refused.value.code == "header_not_readable" and reason in refused.value.reason
+    assert str(file) in refused.value.reason and SECRET not in refused.value.reason + refused.value.hint
+    assert refused.value.__cause__ is None
+
+
+def test_a_header_travels_in_the_clear_within_a_private_network_only():
+    service = read_service("http://grader.example/")
+    headers = headers_of(service, ["grader.example Authorization=env:KEY"])
+    assert SECRET not in repr(sent_to(service, ["10.0.0.7"], headers, {"KEY": SECRET}.get))
+    for addresses in (["93.184.216.34"], ["10.0.0.7", "93.184.216.34"]):
+        with pytest.raises(NotReady, match="in the clear"):
+            sent_to(service, addresses, headers, {"KEY": SECRET}.get)
+    with pytest.raises(NotReady, match="the variable KEY: it is not set"):
+        sent_to(service, ["10.0.0.7"], headers, {}.get)
 
 
 VALUES = st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5) | st.just([1])

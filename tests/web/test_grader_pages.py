@@ -97,6 +97,28 @@ def test_a_service_is_validated_without_being_asked_and_tried_on_rows(api, servi
     assert post(api, "validate", grader="http:file:///etc/passwd").json()["code"] == "malformed_grader"
 
 
+def test_a_service_that_wants_to_know_who_asks_is_told_and_nobody_else(api, operator, monkeypatch, tmp_path, capsys):
+    """The name of the header is shown; where its value lies stays in the settings, the value in its file."""
+    secret, key = "a-key-of-the-box", tmp_path / "key"
+    key.write_text(f"Bearer {secret}")
+    with serving(lambda envelope, connection: reply({"score": 1, "explanation": service.heads[-1]})(
+            envelope, connection)) as service:
+        host, grader = f"127.0.0.1:{service.port}", f"http:http://127.0.0.1:{service.port}/"
+        monkeypatch.setenv("OPTIMIZE_TRAINER_GRADERS_HTTP_HOSTS", host)
+        monkeypatch.setenv("OPTIMIZE_TRAINER_GRADERS_HTTP_HEADERS", f"{host} Authorization=file:{key}")
+        said = [post(api, "validate", grader=grader), post(api, "run", grader=grader, rows=[{"answer": "a"}])]
+        assert said[0].json()["parameters"]["headers"] == ["Authorization"]
+        assert "Authorization: ***" in said[1].json()["verdicts"][0]["explanation"]
+        said.append(operator.post(reverse("evaluations:graders"), {
+            "grader": "http", "target": grader.removeprefix("http:"), "answer": "a"}))
+        assert Command().run(["validate", grader]) == Command().run(["run", grader, "--answer", "a"]) == 0
+        key.write_text(f"{secret}\n{secret}")
+        said.append(post(api, "run", grader=grader, rows=[{"answer": "a"}]))
+    assert (said[-1].status_code, "one line" in said[-1].json()["detail"]) == (422, True), said[-1].content
+    assert len(service.heads) == 3 and all(f"Authorization: Bearer {secret}" in head for head in service.heads)
+    assert secret not in "".join(answer.content.decode() for answer in said) + "".join(capsys.readouterr())
+
+
 def test_only_an_operator_has_a_service_asked_and_its_words_are_no_markup(viewer, operator, service):
     address, sent = reverse("evaluations:graders"), {"grader": "http", "target": service.removeprefix("http:"),
                                                      "asked": "a", "answer": "aa"}
