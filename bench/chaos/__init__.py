@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
+import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 
-from bench.chaos.campaign import Campaign, Tally
+from bench.chaos.campaign import Campaign
+from bench.chaos.report import Tally, read_tally
 from tests.e2e import running
 
 
@@ -23,30 +25,35 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench chaos", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1, help="what happens, and in which order")
-    parser.add_argument("--faults", type=int, default=20, help="how many are injected at least")
+    parser.add_argument("--faults", type=int, default=20,
+                        help="how many are injected at least, those in the report included")
     parser.add_argument("--keep", action="store_true", help="leave the box's state folder where something was lost")
+    parser.add_argument("--resume", type=Path, metavar="REPORT",
+                        help="keep each round in this file and go on behind those that it holds")
     options = parser.parse_args(argv)
+    tally = read_tally(options.resume, options.seed) if options.resume else Tally()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the box is put down all the same
     folder = Path(tempfile.mkdtemp(prefix="optimize-"))
     folder.chmod(0o755)
     box = running.ready_box(folder / "home", folder / "material")
-    began = time.monotonic()
     try:
-        campaign = Campaign(running.http_of(box, "chaos"), seed=options.seed, tell=partial(print, flush=True))
+        tell = partial(print, flush=True)
+        campaign = Campaign(running.http_of(box, "chaos"), seed=options.seed, tally=tally, tell=tell)
         campaign.prepare()
-        tally = campaign.play(options.faults)
+        campaign.play(options.faults)
     finally:
         box.down()
-    report(tally, seed=options.seed, seconds=time.monotonic() - began)
+    report(tally, seed=options.seed)
     if not (tally.lost and options.keep):
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if tally.lost else 0
 
 
-def report(tally: Tally, *, seed: int, seconds: float) -> None:
+def report(tally: Tally, *, seed: int) -> None:
     """How many faults of which kind, and what was lost."""
     for kind, count in tally.injected.most_common():
         print(f"  {count:4}  {kind}")
     for what in tally.lost:
         print(f"  LOST: {what}")
     print(f"chaos, seed {seed}: {tally.faults} faults in {tally.rounds} rounds of two runs, {tally.attempts} attempts, "
-          f"{seconds:.0f} s; lost: {len(tally.lost)}")
+          f"{tally.seconds} s; lost: {len(tally.lost)}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from bench.chaos.faults import FAULTS, Scene, post
-from bench.chaos.schedule import LIVES, SAVE_EVERY, STEPS, Fault, Round, rounds
+from bench.chaos.report import Played, Tally
+from bench.chaos.schedule import SAVE_EVERY, STEPS, Fault, Round, rounds
 from gpu_worker import processes
 from tests.e2e import running
 from tests.e2e.http import Http
@@ -28,68 +29,60 @@ class Outcome:
     losses: dict[int, float]
 
 
-@dataclass
-class Tally:
-    """What a campaign did and what was lost."""
-
-    injected: Counter[str] = field(default_factory=Counter)
-    runs: int = 0
-    attempts: int = 0
-    rounds: int = 0
-    lost: list[str] = field(default_factory=list)
-
-    @property
-    def faults(self) -> int:
-        return sum(self.injected.values())
-
-
 class Campaign:
-    """One seed on one box."""
+    """One seed on one box. `tally` may come from an earlier piece of the campaign: it goes on behind its last round."""
 
-    def __init__(self, http: Http, *, seed: int, tell: Callable[[str], None] = print) -> None:
+    def __init__(self, http: Http, *, seed: int, tally: Tally | None = None,
+                 tell: Callable[[str], None] = print) -> None:
         self.http, self.box, self.seed, self.tell = http, http.box, seed, tell
-        self.tally = Tally()
+        self.tally = tally if tally is not None else Tally()
         self.expected: dict[str, Outcome] = {}
         self._source = ("", "")
+        self._attempts = 0
 
     def prepare(self) -> None:
-        """Each kind of run once, undisturbed."""
-        for life in LIVES:
-            run = running.finish(self.http, self.start(life))
-            self.expected[life] = self.outcome_of(run)
-            if life == "sft":
-                self._source = (run["runId"], self._resumable_save(run))
+        """Each kind of run once, undisturbed; two at a time, and first the one that is branched from."""
+        for lives in (("sft", "dropout"), ("dpo", "branch")):
+            ids = [(life, self.start(life)) for life in lives]
+            for life, run_id in ids:
+                run = running.finish(self.http, run_id)
+                self.expected[life] = self.outcome_of(run)
+                if life == "sft":
+                    self._source = (run["runId"], self._resumable_save(run))
 
     def play(self, faults: int) -> Tally:
-        """Rounds until so many faults were injected."""
-        for each in rounds(self.seed):
+        """Rounds until so many faults were injected, those of earlier pieces included."""
+        for each in islice(rounds(self.seed), self.tally.rounds, None):
             if self.tally.faults >= faults:
                 break
-            try:
-                self.play_round(each)
-            except (AssertionError, OSError) as error:  # the box itself does not come back
-                self.tally.lost.append(f"round {each.number} could not be played to its end: {str(error)[:2000]}")
+            played = self._played(each)
+            self.tally.add(played)
+            self.tell(str(played))
+            if not played.is_whole:
                 break
         return self.tally
 
-    def play_round(self, each: Round) -> None:
+    def _played(self, each: Round) -> Played:
+        try:
+            return self.play_round(each)
+        except (AssertionError, OSError) as error:  # the box itself does not come back
+            return Played(each.number, each.lives, 0, 0, (), (f"could not be played to its end: {str(error)[:2000]}",),
+                          is_whole=False)
+
+    def play_round(self, each: Round) -> Played:
         """Start the round's runs, let its faults meet them, and look at what became of them."""
-        began, damaged, cancelled = time.monotonic(), set[str](), list[str]()
+        began, self._attempts, damaged, cancelled = time.monotonic(), 0, set[str](), list[str]()
         ids = [self.start(life) for life in each.lives]
         scenes = [Scene(self.box, self.http, run_id, BRANCHED if life == "branch" else STEPS,
                         lambda: self.start("sft"), damaged, cancelled)
                   for life, run_id in zip(each.lives, ids, strict=True)]
-        done = [str(fault) for fault in each.faults if self._inject(fault, scenes[fault.life])]
-        lost = [f"round {each.number}, {life}: {what}" for life, run_id in zip(each.lives, ids, strict=True)
+        done = [fault for fault in each.faults if self._inject(fault, scenes[fault.life])]
+        lost = [f"{life}: {what}" for life, run_id in zip(each.lives, ids, strict=True)
                 for what in self._lost(life, run_id, damaged)]
-        lost += [f"round {each.number}, cancelled: {what}" for run_id in cancelled for what in self._not_ended(run_id)]
-        lost += [f"round {each.number}: {what}" for what in self._left_over()]
-        self.tally.rounds += 1
-        self.tally.lost += lost
-        self.tell(f"  round {each.number:3} {' and '.join(each.lives)}, {time.monotonic() - began:.0f} s: "
-                  f"{'; '.join(done) or 'no fault found anything to strike'}")
-        for what in lost:
-            self.tell(f"    LOST: {what}")
+        lost += [f"cancelled: {what}" for run_id in cancelled for what in self._not_ended(run_id)]
+        lost += self._left_over()
+        return Played(each.number, each.lives, round(time.monotonic() - began), self._attempts,
+                      tuple((fault.kind, str(fault)) for fault in done), tuple(lost))
 
     def start(self, life: str) -> str:
         """A run of a kind, asked for until the box answers; asking twice starts one."""
@@ -98,7 +91,6 @@ class Campaign:
             path, body = f"/v1/training/runs/{parent}/branch", {"snapshot": snapshot, "steps": BRANCHED}
         else:
             path, body = "/v1/training/runs", _descriptor_of(life)
-        self.tally.runs += bool(self.expected)
         found = post(self.http, path, body | {"submissionId": f"chaos-{self.seed}-{time.monotonic_ns()}"})
         return str(found["runId"])
 
@@ -124,9 +116,7 @@ class Campaign:
         if run["phase"] in running.OVER and not _strikes_the_box(fault):
             return False
         time.sleep(fault.after)
-        struck = FAULTS[fault.kind](scene, fault)
-        self.tally.injected[fault.kind] += struck
-        return struck
+        return FAULTS[fault.kind](scene, fault)
 
     # What was lost ---------------------------------------------------------------------------------------------------
 
@@ -136,7 +126,7 @@ class Campaign:
             run = self.http.follow(f"/v1/training/runs/{run_id}", "phase", running.OVER, seconds=ROUND_SECONDS)
         except AssertionError as late:
             return [f"not over after {ROUND_SECONDS:.0f} s: {str(late)[:400]}"]
-        self.tally.attempts += len(run["attempts"])
+        self._attempts += len(run["attempts"])
         if run["phase"] != "COMPLETED":
             return [f"{run['phase']}: {run['failureCode']} {run['failureReason']}"]
         found, expected = self.outcome_of(run), self.expected[life]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 STEPS, SAVE_EVERY = 40, 5
 LIVES = ("sft", "dropout", "dpo", "branch")
-FEWEST_FAULTS, MOST_FAULTS = 3, 6
+FEWEST_FAULTS, MOST_FAULTS = 8, 14
 MOST_DEATHS = 3
 """Of a run's jobs in a round: fewer than the attempts in a row that a run may lose without a new save."""
 DEADLY = ("the job", "the shepherd", "the power", "a bit", "file short")
