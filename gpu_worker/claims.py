@@ -5,10 +5,10 @@ from typing import Any
 
 from django.db import connection, transaction
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from gpu_worker.errors import LeaseLost
 from gpu_worker.kinds import KINDS, row_of
+from optimize_site.kernel import clock
 from optimize_site.kernel.ids import new_id
 from optimize_site.kernel.models import Attempt, Device, Lease
 from optimize_site.kernel.work import WorkKind
@@ -39,7 +39,7 @@ def claim(device_uuid: str, slot: int) -> Attempt | None:
         return None
     kind, row = found
     lease = Lease.objects.create(device=device, slot=slot, holder_kind=kind.kind, holder_id=row.pk, token=next_token(),
-                                 expires_at=timezone.now() + LEASE)
+                                 expires_at=clock.now() + LEASE)
     attempt = Attempt.objects.create(id=new_id(), holder_kind=kind.kind, holder_id=row.pk, number=row.num_attempts + 1,
                                      lease=lease)
     kind.start(row, attempt)
@@ -65,7 +65,7 @@ def adopt(device_uuid: str, slot: int) -> Attempt | None:
 def take_over(lease: Lease) -> Attempt:
     """A new token for a locked lease and the row it is for. Gives its attempt."""
     old, lease.token = lease.token, next_token()
-    lease.expires_at = timezone.now() + LEASE
+    lease.expires_at = clock.now() + LEASE
     lease.save(update_fields=["token", "expires_at"])
     row = row_of(lease.holder_kind, lease.holder_id)
     type(row).objects.filter(pk=row.pk, lease_token=old).update(lease_token=lease.token)
@@ -75,7 +75,7 @@ def take_over(lease: Lease) -> Attempt:
 def renew(lease: Lease) -> None:
     """Hold the lease for another while. Raises LeaseLost where it was given to somebody else."""
     kept = Lease.objects.filter(pk=lease.pk, token=lease.token, released_at=None).update(
-        expires_at=timezone.now() + LEASE)
+        expires_at=clock.now() + LEASE)
     if not kept:
         raise LeaseLost(f"The {lease.holder_kind} {lease.holder_id[:12]} was given to another worker; stopping.")
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from django.db import transaction
-from django.utils import timezone
 
 import datasets.analyses.operations
 import datasets.operations
@@ -16,8 +15,7 @@ import runs.operations
 from gpu_worker import claims, processes
 from gpu_worker.drive import Driver
 from gpu_worker.kinds import KINDS
-from gpu_worker.launch import start_job
-from optimize_site.kernel import doorbell
+from optimize_site.kernel import clock, doorbell
 from optimize_site.kernel.models import Device, Lease
 from optimize_site.kernel.work import attempt_folder
 
@@ -43,9 +41,14 @@ def advance_everything(*, is_thorough: bool = True) -> None:
 
 
 def reap() -> None:
-    """Settle attempts whose worker has been silent and whose process is gone."""
-    silent = Lease.objects.filter(released_at=None, expires_at__lt=timezone.now() - REAP_AFTER)
-    for lease in silent:
+    """Settle attempts whose worker has been silent and whose process is gone.
+
+    A lease that ends later than any that is given now was given before the clock was set back; its worker renews it
+    within seconds, if there is one.
+    """
+    for lease in Lease.objects.filter(released_at=None):
+        if not clock.is_off(lease.expires_at, late=REAP_AFTER, early=claims.LEASE + REAP_AFTER):
+            continue
         attempt = lease.attempts.latest("number")
         if processes.any_alive(attempt_folder(attempt.pk)):
             continue
@@ -53,7 +56,7 @@ def reap() -> None:
             locked = Lease.objects.select_for_update(skip_locked=True).filter(pk=lease.pk, released_at=None).first()
             taken = claims.take_over(locked) if locked is not None else None
         if taken is not None:
-            Driver(taken, should_stop=lambda: False, starter=start_job).drive()
+            Driver(taken, should_stop=lambda: False).settle()
 
 
 def ring_waiting() -> None:

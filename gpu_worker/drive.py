@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, transaction
-from django.utils import timezone
 
 from gpu_worker import claims, processes, stalls, tail
 from gpu_worker.control_file import write_control
@@ -17,6 +16,7 @@ from gpu_worker.engines import plans
 from gpu_worker.errors import LeaseLost
 from gpu_worker.kinds import KINDS, row_of
 from gpu_worker.launch import start_job
+from optimize_site.kernel import clock
 from optimize_site.kernel import events as bell
 from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.conf import setting
@@ -48,7 +48,7 @@ def serve_slot(device_uuid: str, slot: int, *, should_stop: ShouldStop, starter:
 class Driver:
     """One attempt in this worker's hands."""
 
-    def __init__(self, attempt: Attempt, *, should_stop: ShouldStop, starter: Starter):
+    def __init__(self, attempt: Attempt, *, should_stop: ShouldStop, starter: Starter = start_job):
         self.attempt, self.should_stop, self.starter = attempt, should_stop, starter
         self.kind = KINDS[attempt.holder_kind]
         self.folder = attempt_folder(attempt.pk)
@@ -79,6 +79,13 @@ class Driver:
             time.sleep(1.0)
             return False
 
+    def settle(self) -> None:
+        """Only store the end of a job that is gone, or that never came. Whoever starts it yet is told to stop."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_control(self.folder, self.attempt, "stop")
+        while not self._survive(self._settle):
+            time.sleep(POLL_SECONDS)
+
     def _begin(self) -> bool:
         """Start the job, unless an earlier worker already did."""
         if self.attempt.pid is not None or processes.recorded(self.folder):
@@ -92,12 +99,14 @@ class Driver:
     def _start(self) -> bool:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            plan = self._plan()
-            self.attempt.save(update_fields=["resumed_step"])
+            with transaction.atomic():
+                claims.lock(self.attempt.lease)
+                plan = self._plan()
+                self.attempt.save(update_fields=["resumed_step"])
             write_control(self.folder, self.attempt)
             _write_json(self.folder / "plan.json", plan)
             self.starter(self.folder, env=self._environment())
-        except DatabaseError:
+        except (DatabaseError, LeaseLost):
             raise
         except Exception as error:  # whatever kept the job from starting is the attempt's failure, never the worker's
             log.exception("job not started", extra={"action": "job_not_started", "attempt": self.attempt.pk})
@@ -137,26 +146,38 @@ class Driver:
         return True
 
     def _record_process(self) -> None:
+        """Raises LeaseLost; a job that was started for an attempt that somebody settled meanwhile is ended."""
         found = processes.recorded(self.folder)
-        if found:
-            self.attempt.pid, self.attempt.pid_started = found[0].pid, found[0].started
-            self.attempt.save(update_fields=["pid", "pid_started"])
+        if not found:
+            return
+        try:
+            with transaction.atomic():
+                claims.lock(self.attempt.lease)
+                self.attempt.pid, self.attempt.pid_started = found[0].pid, found[0].started
+                self.attempt.save(update_fields=["pid", "pid_started"])
+        except LeaseLost:
+            if Attempt.objects.filter(pk=self.attempt.pk).exclude(ended_at=None).exists():
+                processes.end(self.folder)
+            raise
 
     def _is_over(self) -> bool:
         return not processes.any_alive(self.folder)
 
     def _step(self) -> bool:
-        """Store what the job said, see what is asked of it, and keep the lease."""
-        moved = self.store_events()
+        """Keep the lease, store what the job said, and see what is asked of it.
+
+        The lease comes first: this process may have been stopped for so long that another one drives the job.
+        """
         now = time.monotonic()
-        if now - self.watched_at >= WATCH_SECONDS:
-            self.watched_at = now
-            self._watch(now)
-            self._end_stalled(now)
         if now - self.renewed_at >= RENEW_SECONDS:
             self.renewed_at = now
             claims.renew(self.attempt.lease)
             write_control(self.folder, self.attempt, self.asked)
+        moved = self.store_events()
+        if now - self.watched_at >= WATCH_SECONDS:
+            self.watched_at = now
+            self._watch(now)
+            self._end_stalled(now)
         self._lose_patience(now)
         return moved
 
@@ -204,7 +225,7 @@ class Driver:
         ending = read_ending(self.folder)
         with transaction.atomic():
             claims.lock(self.attempt.lease)
-            Attempt.objects.filter(pk=self.attempt.pk).update(ended_at=timezone.now(), outcome=ending.outcome,
+            Attempt.objects.filter(pk=self.attempt.pk).update(ended_at=clock.now(), outcome=ending.outcome,
                                                              exit=ending.exit)
             self.attempt.refresh_from_db()
             self.kind.on_exit(row_of(self.attempt.holder_kind, self.attempt.holder_id), self.attempt, ending)

@@ -26,19 +26,22 @@ class StallWatch:
     """Tells when a job has given no sign of getting on for `limit` seconds.
 
     A sign is anything new in its events and, on a processor, time spent computing: one update of a large batch may
-    take hours. On a GPU only events count, because a thread that waits for a device that hangs spins.
+    take hours. On a GPU only events count, because a thread that waits for a device that hangs spins. Where nobody
+    looked for longer than that it starts anew: whatever stopped this process stopped the job too.
     """
 
     def __init__(self, folder: Path, *, limit: float, device_kind: str) -> None:
         self._folder, self.limit, self._device_kind = folder, limit, device_kind
         self._since: float | None = None
+        self._looked = 0.0
         self._said = self._computed = 0.0
 
     def is_stalled(self, now: float) -> bool:
         """Whether `limit` has passed at `now`, a monotonic clock's seconds, since the last sign or the first look."""
         said, computed = _said(self._folder), self._seconds_computed()
         busy = computed - self._computed > BUSY_SHARE * self.limit
-        if self._since is None or said != self._said or busy or computed < self._computed:
+        unseen, self._looked = now - self._looked > self.limit, now
+        if self._since is None or said != self._said or busy or computed < self._computed or unseen:
             self._since, self._said, self._computed = now, said, computed
         return now - self._since >= self.limit
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Model
-from django.utils import timezone
 
-from optimize_site.kernel import events
+from optimize_site.kernel import clock, events
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.errors import PhaseConflict
 
@@ -53,7 +52,7 @@ def move(row: Any, to: str, *, phases: PhaseTable, actor: Actor, reason: str = "
     old = row.phase
     if to not in phases.next[old]:
         raise PhaseConflict(f"The {phases.kind} {str(row.pk)[:12]} is {old}; it cannot become {to}.", phase=old)
-    now = timezone.now()
+    now = clock.now()
     columns |= {"phase": to, "phase_since": now, "phase_millis": _millis(row, now)}
     if to not in phases.active:
         columns["lease_token"] = None

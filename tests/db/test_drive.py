@@ -11,8 +11,9 @@ import pytest
 from django.db import IntegrityError, OperationalError, transaction
 from django.utils import timezone
 
-from gpu_worker import claims, drive, kinds, processes, tail
+from gpu_worker import claims, control, drive, kinds, processes, tail
 from gpu_worker.errors import LeaseLost
+from optimize_site.kernel import clock
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.ids import new_id
 from optimize_site.kernel.models import Attempt, Device, Lease
@@ -187,6 +188,62 @@ def test_the_worker_that_was_replaced_writes_nothing_more(kind, device):
         claims.renew(zombie.attempt.lease)
     processes.end(zombie.folder)
     assert kind.seen == []
+
+
+@pytest.mark.requirement("R016")
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_set_takes_no_job_from_its_worker_and_frees_the_slot_of_one_that_is_gone(
+    kind, device, monkeypatch, hours
+):
+    row = make_work()
+    kind.plans[row.repository] = {"events": [{"type": "metrics", "step": 1}], "hold": True}
+    driver = drive.Driver(claims.claim("cpu", 0), should_stop=lambda: False, starter=start_fake)
+    driver._begin()
+    monkeypatch.setattr(clock, "now", lambda: timezone.now() + timezone.timedelta(hours=hours))
+    control.reap()
+    driver._step()
+    assert live_leases() == 1
+    processes.end(driver.folder)
+    Lease.objects.update(expires_at=timezone.now())  # as it was written before the clock was set
+    control.reap()
+    row.refresh_from_db()
+    assert (live_leases(), row.phase, kind.seen) == (0, "WAITING", ["metrics"])
+
+
+@pytest.mark.requirement("R016")
+def test_a_worker_that_wakes_behind_its_attempt_s_end_starts_nothing_and_kills_nothing_of_others(kind, device):
+    make_work()
+    late = drive.Driver(claims.claim("cpu", 0), should_stop=lambda: False, starter=start_fake)
+    Lease.objects.update(expires_at=timezone.now() - timezone.timedelta(hours=1))
+    control.reap()
+    before = Attempt.objects.values().get()
+    with pytest.raises(LeaseLost):
+        late.drive()
+    assert not processes.recorded(late.folder), "a job was started for an attempt that had ended"
+    (late.folder / "plan.json").write_text("{}")
+    start_fake(late.folder, env={})  # it had been about to
+    wait_for(lambda: processes.recorded(late.folder))
+    with pytest.raises(LeaseLost):
+        late.drive()
+    assert not processes.any_alive(late.folder)
+    assert Attempt.objects.values().get() == before
+
+
+@pytest.mark.requirement("R016")
+def test_a_worker_that_wakes_while_another_drives_its_job_leaves_it_alone(kind, device):
+    row = make_work()
+    kind.plans[row.repository] = {"hold": True}
+    late = drive.Driver(claims.claim("cpu", 0), should_stop=lambda: False, starter=start_fake)
+    late._begin()
+    late.asked, late.asked_since = "stop", -1e9  # it would lose its patience at once
+    adopted = claims.adopt("cpu", 0)
+    told = (late.folder / "control.json").read_text()
+    with pytest.raises(LeaseLost):
+        late._step()
+    assert processes.any_alive(late.folder)
+    assert (late.folder / "control.json").read_text() == told
+    assert drive.Driver(adopted, should_stop=lambda: False, starter=start_fake)._begin()
+    processes.end(late.folder)
 
 
 def test_events_of_a_batch_that_was_rolled_back_are_read_again(kind, device, monkeypatch):

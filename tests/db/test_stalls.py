@@ -126,3 +126,8 @@ def test_an_event_and_on_a_processor_computing_are_signs_of_getting_on(tmp_path,
     (tmp_path / "events.jsonl").write_text("{}\n")
     assert not watch.is_stalled(119.0)  # it spoke
     assert watch.is_stalled(179.0)
+
+
+def test_a_worker_that_was_stopped_itself_does_not_call_its_job_stalled(tmp_path):
+    watch = stalls.StallWatch(tmp_path, limit=60.0, device_kind="gpu")
+    assert [watch.is_stalled(now) for now in (0.0, 7200.0, 7259.0, 7260.0)] == [False, False, False, True]

@@ -4,6 +4,7 @@ import json
 import os
 import time
 
+import pytest
 from optimize_child.control import Control
 
 
@@ -43,11 +44,24 @@ def test_a_job_that_another_worker_adopted_goes_on_and_hears_only_that_one(tmp_p
 
 
 def test_a_job_that_nobody_watches_leaves(tmp_path):
+    path, now = tmp_path / "control.json", [5.0]
+    control = Control(path, clock=lambda: now[0])
+    write(path)
+    assert control.reason_to_leave() is None
+    now[0] += 600
+    assert control.reason_to_leave() is None
+    now[0] += 1
+    assert control.reason_to_leave() == "unwatched"
+    write(path)
+    assert control.reason_to_leave() is None
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_was_set_sends_no_job_away(tmp_path, hours):
     path = tmp_path / "control.json"
     write(path)
-    long_ago = time.time() - 601
-    os.utime(path, (long_ago, long_ago))
-    assert Control(path).reason_to_leave() == "unwatched"
+    os.utime(path, (time.time() - 3600 * hours,) * 2)
+    assert Control(path).reason_to_leave() is None
 
 
 def test_a_half_written_file_changes_nothing(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ class Control:
     """Watches the control file of one attempt.
 
     A worker that adopts the job writes a higher token. From then on only that worker is heard: the one it replaced
-    may not know yet, and the job goes on under the new one.
+    may not know yet, and the job goes on under the new one. How long nobody watched is counted from when this process
+    last saw the file change, on a clock that nobody can set.
     """
 
-    def __init__(self, path: Path, *, unwatched_seconds: float = UNWATCHED_SECONDS) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, unwatched_seconds: float = UNWATCHED_SECONDS,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._path, self._clock = path, clock
         self._unwatched_seconds = unwatched_seconds
+        self._changed_at = clock()
         self._stamp: tuple[int, int] | None = None
         self._body: dict[str, Any] = {}
 
@@ -31,7 +35,7 @@ class Control:
             return None
         if self._stamp != (stat.st_mtime_ns, stat.st_ino):
             self._read((stat.st_mtime_ns, stat.st_ino))
-        if time.time() - stat.st_mtime > self._unwatched_seconds:
+        if self._clock() - self._changed_at > self._unwatched_seconds:
             return "unwatched"
         return self._asked()
 
@@ -40,7 +44,7 @@ class Control:
             body = json.loads(self._path.read_bytes())
         except (FileNotFoundError, json.JSONDecodeError):
             return
-        self._stamp = stamp
+        self._stamp, self._changed_at = stamp, self._clock()
         if body.get("token", 0) >= self._body.get("token", 0):
             self._body = body
 
