@@ -273,6 +273,26 @@ def busy(transactional_db):
     return box | scenes.lineage(box) | {"rewarded": scenes.submit_rewarded(2)}
 
 
+ANSWERED = """() => new Promise((done) => {
+    document.addEventListener("htmx:afterSettle", done, {once: true});
+    htmx.trigger(document.getElementById("live"), "look");
+})"""
+
+
+def test_what_somebody_presses_or_has_opened_outlives_a_fresh_answer(server, signed_in, busy):
+    page = signed_in("viewer")
+    page.goto(f"{server}/runs/{busy['failed'].pk}")
+    evidence, logs = page.locator("#live details").last, page.get_by_role("link", name="See the logs")
+    evidence.locator("summary").click()
+    logs.hover()
+    page.mouse.down()
+    page.evaluate(ANSWERED)
+    expect(logs).to_be_focused()
+    expect(evidence).to_have_attribute("open", "")
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"\?tab=logs$"))
+
+
 def test_no_page_scrolls_sideways_on_a_phone_and_none_complains(server, signed_in, busy):
     page = signed_in("viewer")
     page.set_viewport_size({"width": 360, "height": 740})
