@@ -7,7 +7,7 @@ from typing import Any
 from optimize_site.appliance.announce import announce_ready
 from optimize_site.appliance.processes import dies_with_this_parent
 
-worker_class = "uvicorn_worker.UvicornWorker"
+worker_class = "optimize_site.appliance.web_worker.QuietWorker"
 workers = int(os.environ.get("OPTIMIZE_WEB_WORKERS", "1"))
 preload_app = True  # the master's copy of the code is shared with its workers
 timeout = 60
