@@ -18,8 +18,12 @@ from evaluations.scoring.judge_words import judge_messages, read_judgement
 from evaluations.scoring.spec import Limits
 from evaluations.scoring.terms import Item, NotReady
 
-PATIENCE_SECONDS = 30.0
-"""How long a judge that does not answer is waited for: one that was lost is started again in less."""
+PATIENCE_SECONDS = 600.0
+"""How long a judge that was lost is waited for: the box starts it again, and a large model takes minutes to load."""
+START_SECONDS = 240.0
+"""How long one is waited for at the start, within what whoever starts this process waits for it to be ready."""
+SAY_SECONDS = 30.0
+"""How long a judge may take to read what it is asked."""
 LOOK_SECONDS = 0.1
 TIMEOUT, CONNECTION, ERROR = "timeout", "connection", "error"
 SAID = {TIMEOUT: "The judge gave no answer within {seconds:g} seconds.", CONNECTION: "The judge does not answer."}
@@ -28,13 +32,14 @@ SAID = {TIMEOUT: "The judge gave no answer within {seconds:g} seconds.", CONNECT
 class JudgeScorer:
     """Asks one judge. `tokens` counts what it read and wrote since this was made."""
 
-    def __init__(self, path: Path, instructions: str, *, seconds: float, patience: float = PATIENCE_SECONDS):
+    def __init__(self, path: Path, instructions: str, *, seconds: float, patience: float = PATIENCE_SECONDS,
+                 start: float = START_SECONDS):
         """`seconds` is the longest that nothing may come back. Raises OSError where the judge cannot be reached."""
         self.tokens = 0
         self._path, self._instructions, self._seconds = path, instructions, seconds
         self._whole_patience = self._patience = patience
         self._number = 0
-        self._line: _Line | None = _connect(path, patience)
+        self._line: _Line | None = _connect(path, start)
 
     def score(self, items: Sequence[Item]) -> Sequence[Verdict]:
         """The judge's verdict on each item. What was answered before a judge was lost stays, and the rest is asked
@@ -94,7 +99,7 @@ class _Line:
         self._connection, self._read = connection, bytearray()
 
     def say(self, body: Mapping[str, Any]) -> None:
-        self._connection.settimeout(PATIENCE_SECONDS)
+        self._connection.settimeout(SAY_SECONDS)
         try:
             self._connection.sendall(json.dumps(body).encode() + b"\n")
         except TimeoutError as error:
@@ -153,7 +158,7 @@ def make_judge(body: Any, limits: Limits, scratch: Path | None) -> JudgeScorer:
         raise NotReady("bad_spec", "A judge needs the whole path of its socket, and instructions.")
     seconds = float(stated.get("seconds") or limits.seconds)
     try:
-        return JudgeScorer(path, instructions, seconds=seconds, patience=PATIENCE_SECONDS)
+        return JudgeScorer(path, instructions, seconds=seconds, start=START_SECONDS)
     except OSError as error:
         raise NotReady("judge_not_answering", f"The judge at {path} does not answer: {error.strerror or error}.",
                        "It is started again by itself; try once more in a moment.") from error

@@ -183,7 +183,7 @@ def test_a_socket_whose_path_is_longer_than_the_kernel_takes_is_reached_through_
     ("judge", "bad_spec"),
 ])
 def test_a_judge_that_cannot_be_reached_at_all_refuses_the_whole_scorer(body, code, monkeypatch):
-    monkeypatch.setattr("evaluations.scoring.judge.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("evaluations.scoring.judge.START_SECONDS", 0.0)
     with pytest.raises(NotReady) as refused:
         make_judge(body, Limits(), None)
     assert refused.value.code == code
