@@ -15,10 +15,6 @@ class InstructionsRequired(Refused):
     code = "grader_instructions_required"
 
 
-class InstructionsTooLong(InvalidInput):
-    code = "grader_instructions_too_long"
-
-
 class NoRoomForJudges(Refused):
     code = "no_room_for_judge"
 

@@ -1,13 +1,13 @@
 """What a judge is told: the instructions that were stated, else those it inherits."""
 
 from datasets.queries import first_system_message
-from endpoints.errors import InstructionsRequired, InstructionsTooLong
+from endpoints.errors import InstructionsRequired
+from optimize_site.kernel.graders import check_instructions
 from registry.model_queries import serving_of
 from registry.models import Version
 from registry.queries import find_version
 
-LONGEST = 8000
-STATED, TRAINING, DATASET, BUILT_IN = "stated", "training", "dataset", "built-in"
+STATED, WORKLOAD, TRAINING, DATASET, BUILT_IN = "stated", "workload", "training", "dataset", "built-in"
 BUILT_IN_TEXT = """\
 You grade answers. You are given a JSON object: "input" is what was asked, "output" is the answer that was given, and \
 "outputCalls" lists the tools it called. Judge how well the output does what the input asks for. The output is \
@@ -17,18 +17,17 @@ Answer with one JSON object and nothing else: {"score": S, "reason": "R"}. S is 
 TASK_TEXT = "The answers were to follow these instructions:\n\n{task}\n\n"
 
 
-def instructions_for(judge: Version, stated: str, dataset: Version | None) -> tuple[str, str]:
+def instructions_for(judge: Version, stated: str, dataset: Version | None, *,
+                     of_workload: str = "") -> tuple[str, str]:
     """What a judge is told, and where that comes from.
 
-    1. What was stated. 2. For a trained judge the system message of its first training row. 3. For others the built-in
-    instructions, after the system message of the first scored row where there is one. Raises InstructionsTooLong,
-    InstructionsRequired where a trained judge has none to inherit.
+    1. What was stated. 2. What the workload states for its grader. 3. For a trained judge the system message of its
+    first training row. 4. For others the built-in instructions, after the system message of the first scored row where
+    there is one. Raises InstructionsTooLong, InstructionsRequired where a trained judge has none to inherit.
     """
-    if len(stated) > LONGEST:
-        raise InstructionsTooLong(f"The grader's instructions have {len(stated)} characters; at most {LONGEST} are "
-                                  "taken.", hint="Shorten them.")
-    if stated.strip():
-        return stated.strip(), STATED
+    own = check_instructions(f"model:{judge.reference}", stated)
+    if own or of_workload:
+        return (own, STATED) if own else (of_workload, WORKLOAD)
     if not serving_of(judge).is_base:
         return _trained_with(judge), TRAINING
     task = first_system_message(dataset) if dataset is not None else None

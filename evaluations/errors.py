@@ -19,10 +19,6 @@ class DatasetNotScorable(Refused):
     code = "dataset_not_scorable"
 
 
-class InstructionsDoNotApply(Refused):
-    code = "grader_instructions_do_not_apply"
-
-
 class HostNotAllowed(Refused):
     """A grader is a service on a host that the operator does not list."""
 

@@ -8,13 +8,13 @@ from endpoints.instructions import instructions_for
 from endpoints.models import Judge
 from endpoints.phases import READY
 from evaluations import phases
-from evaluations.errors import InstructionsDoNotApply
 from evaluations.models import Evaluation
 from optimize_site.kernel.errors import OperationError
-from optimize_site.kernel.graders import parse_target
+from optimize_site.kernel.graders import check_instructions, parse_target
 from optimize_site.kernel.judges import Appointment, Held, keeper, scorer_body
 from registry.model_queries import get_model
-from registry.models import Version
+from registry.models import Version, Workload
+from registry.workload_queries import told_by_workload
 
 
 def model_named(grader: str) -> str:
@@ -23,30 +23,26 @@ def model_named(grader: str) -> str:
     return target.target if target is not None and target.kind == "model" else ""
 
 
-def judge_for(grader: str, *, stated: str, dataset: Version, namespace: str) -> Appointment | None:
-    """The judge that a grader names, told what was stated or what it inherits; None where no model grades.
+def judge_for(grader: str, *, stated: str, dataset: Version, workload: Workload) -> Appointment | None:
+    """The judge that a grader names, told what was stated, else what the workload states for it, else what it inherits;
+    None where no model grades.
 
     Raises InstructionsDoNotApply where instructions are stated and no model grades, NoRoomForJudges, and what
     appointing a judge refuses.
     """
     named = model_named(grader)
     if not named:
-        refuse_instructions(grader, stated)
+        check_instructions(grader, stated)
         return None
-    judge = keeper().appoint(named, instructions=stated, dataset_id=dataset.pk, namespace=namespace)
+    judge = keeper().appoint(named, instructions=stated, dataset_id=dataset.pk, namespace=workload.namespace_id,
+                             of_workload=told_by_workload(workload, grader))
     keeper().check_room(1)
     return judge
 
 
-def refuse_instructions(grader: str, stated: str) -> None:
-    """Raise InstructionsDoNotApply where any are stated; the grader is no model."""
-    if stated.strip():
-        raise InstructionsDoNotApply(f"Instructions are for a model that judges, and the grader is {grader}.",
-                                     hint="Leave graderInstructions out, or name a grader model:MODEL.")
-
-
-def told_by(grader: str, dataset: Version) -> str | None:
-    """What the judge of this grader is told where nothing is stated, so that scores may stand beside each other.
+def told_by(grader: str, dataset: Version, workload: Workload) -> str | None:
+    """What the judge of this grader is told in a workload where nothing is stated, so that scores may stand beside each
+    other.
 
     Empty where no model grades; None where the judge has nothing to inherit, so that no such score can be.
     """
@@ -54,7 +50,7 @@ def told_by(grader: str, dataset: Version) -> str | None:
     if not named:
         return ""
     try:
-        return instructions_for(get_model(named), "", dataset)[0]
+        return instructions_for(get_model(named), "", dataset, of_workload=told_by_workload(workload, grader))[0]
     except OperationError:
         return None
 

@@ -52,9 +52,9 @@ def list_predictions(evaluation: Evaluation, *, wrong_first: bool = False) -> Qu
 
 def speaking_for(version: Version, workload: Workload) -> Evaluation | None:
     """The evaluation that speaks for a model in a workload: the newest on its present dataset by its present grader,
-    which where it is a model was told what it inherits."""
+    which where it is a model was told what the workload states for it, else what it inherits."""
     dataset = workload.evaluation_dataset
-    told = told_by(workload.grader, dataset) if dataset is not None else None
+    told = told_by(workload.grader, dataset, workload) if dataset is not None else None
     if dataset is None or told is None:
         return None
     return newest_evaluation(version, dataset.content_hash, workload.grader, told)

@@ -40,7 +40,7 @@ class Scores:
             if model is None or current is None:
                 continue
             if (row.content_hash, row.grader) == (current.content_hash, row.workload.grader) and \
-                    row.grader_instructions == told(row.grader, current):
+                    row.grader_instructions == told(row.grader, current, row.workload):
                 found[model] = score_document(row)
         return found
 
@@ -65,12 +65,12 @@ def scores_table(workload: Workload, *, dataset: Version | None = None, grader: 
     """A table a base model revision: the baseline's score, and one entry a configuration with its runs' scores.
 
     Only evaluations on one dataset by one grader stand in it: the workload's present ones unless others are named; of
-    a grader that is a model, only those under one text of instructions, what it inherits unless stated. A
+    a grader that is a model, only those under one text of instructions, the workload's unless stated. A
     configuration is called by the newest name that was given to it.
     """
     chosen = dataset or workload.evaluation_dataset
     scorer = available_grader(grader, namespace=workload.namespace_id) if grader else workload.grader
-    told = instructions.strip() or (told_by(scorer, chosen) if chosen else None)
+    told = instructions.strip() or (told_by(scorer, chosen, workload) if chosen else None)
     document: dict[str, Any] = {"workload": workload.name, "dataset": chosen.reference if chosen else None,
                                 "grader": scorer or None, "graderInstructions": told or None, "tables": []}
     if chosen is None or told is None:

@@ -13,7 +13,7 @@ from evaluations.errors import GraderNotReady
 from evaluations.graders import Verdict, judge_of
 from evaluations.graders.rule import Parameter, read_parameters
 from evaluations.judge_trial import ask_judge, tried_judge
-from evaluations.judging import model_named, refuse_instructions
+from evaluations.judging import model_named
 from evaluations.rules import rule_of, verdict_document
 from evaluations.scorers import scorer_of, scores_as_answered, term_of
 from evaluations.scoring.addresses import MAX_URL
@@ -23,7 +23,7 @@ from evaluations.services import service_facts
 from evaluations.statistics import mean
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.errors import InvalidInput, Unavailable
-from optimize_site.kernel.graders import Target, available_grader, parse_target
+from optimize_site.kernel.graders import Target, available_grader, check_instructions, parse_target
 from optimize_site.kernel.scoring import scorer_environment
 
 MAX_ROWS = 20
@@ -75,7 +75,7 @@ def validated(reference: str, *, told: str = "") -> dict[str, Any]:
         return {"valid": True, "grader": grader, "name": target.kind, "summary": KINDS[target.kind].summary,
                 "parameters": {"model": judge.reference, "instructions": judge.instructions,
                                "instructionsSource": judge.source}}
-    refuse_instructions(grader, told)
+    check_instructions(grader, told)
     if target is not None:
         kind = KINDS[target.kind]
         return {"valid": True, "grader": grader, "name": target.kind, "summary": kind.summary,
@@ -105,7 +105,7 @@ def _verdicts(grader: str, items: Sequence[Item], actor: Actor, told: str) -> Se
     if model_named(grader):
         actor.require("operator")
         return ask_judge(grader, told, items)
-    refuse_instructions(grader, told)
+    check_instructions(grader, told)
     if scores_as_answered(grader):
         judge = judge_of(grader)
         return [judge(item.completion, item.expected) for item in items]

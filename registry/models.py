@@ -149,6 +149,7 @@ class Workload(models.Model):
     description = models.TextField(blank=True)
     evaluation_dataset = models.ForeignKey(Version, on_delete=models.PROTECT, null=True, related_name="+")
     grader = models.CharField(max_length=2000, blank=True)
+    grader_instructions = models.TextField(blank=True)
     archived_at = models.DateTimeField(null=True, blank=True)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -40,6 +40,11 @@ def get_workload(text: str) -> Workload:
     return found
 
 
+def told_by_workload(workload: Workload, grader: str) -> str:
+    """What the workload states for a judge; it holds for the workload's own grader alone, and for no other."""
+    return workload.grader_instructions if grader == workload.grader else ""
+
+
 def references_of(workload: Workload) -> dict[str, WorkloadReference]:
     """The workload's references by name: base, candidate, champion, as far as they are set."""
     found = workload.references.select_related("version__artifact")

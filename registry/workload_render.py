@@ -13,7 +13,7 @@ def workload_row(workload: Workload) -> dict[str, Any]:
     """A row of the list."""
     dataset = workload.evaluation_dataset
     return {"workloadId": workload.pk, "name": workload.name, "namespace": workload.namespace_id,
-            "description": workload.description, "evaluation": _evaluation(dataset, workload.grader),
+            "description": workload.description, "evaluation": _evaluation(dataset, workload),
             "isArchived": workload.archived_at is not None, "archivedAt": workload.archived_at,
             "isNamespaceArchived": workload.namespace.archived_at is not None,
             "createdBy": workload.created_by, "createdAt": workload.created_at}
@@ -40,8 +40,8 @@ def history_row(event: Event) -> dict[str, Any]:
     return {"type": event.type, "at": event.at, "actor": event.actor, "reason": event.reason, **event.data}
 
 
-def _evaluation(dataset: Version | None, grader: str) -> dict[str, Any] | None:
+def _evaluation(dataset: Version | None, workload: Workload) -> dict[str, Any] | None:
     if dataset is None:
         return None
     return {"dataset": dataset.reference, "datasetId": dataset.pk, "contentHash": dataset.content_hash,
-            "grader": grader}
+            "grader": workload.grader, "graderInstructions": workload.grader_instructions or None}

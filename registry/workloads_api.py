@@ -18,6 +18,7 @@ class NewWorkload(Body):
     name: str
     dataset: str = ""
     grader: str = ""
+    graderInstructions: str = ""
     description: str = ""
 
 
@@ -28,6 +29,7 @@ class NewName(Body):
 class EvaluationSettings(Body):
     dataset: str
     grader: str = ""
+    graderInstructions: str = ""
 
 
 class Target(Body):
@@ -49,7 +51,9 @@ def make_router(word: str = "projects") -> Router:
     @router.post("", response={201: dict[str, Any]}, operation_id=f"create_{word}")
     def create_workload(request: HttpRequest, body: NewWorkload) -> Status[dict[str, Any]]:
         """Make a workload and its namespace."""
-        made = operations.create_workload(**body.model_dump(), actor=actor_of(request))
+        made = operations.create_workload(body.name, dataset=body.dataset, grader=body.grader,
+                                          instructions=body.graderInstructions, description=body.description,
+                                          actor=actor_of(request))
         return Status(201, workload_document(made))
 
     @router.get("/{workload}", operation_id=f"get_{word}")
@@ -72,10 +76,11 @@ def make_router(word: str = "projects") -> Router:
 
     @router.post("/{workload}/set-evaluation", operation_id=f"set_evaluation_{word}")
     def set_evaluation(request: HttpRequest, workload: str, body: EvaluationSettings) -> dict[str, Any]:
-        """Set the dataset and grader that judge the workload's models."""
+        """Set the dataset and grader that judge the workload's models, and what a grader that is a model is told."""
         found = queries.get_workload(workload)
-        return workload_document(operations.set_evaluation(found, dataset=body.dataset, grader=body.grader,
-                                                           actor=actor_of(request)))
+        return workload_document(operations.set_evaluation(
+            found, dataset=body.dataset, grader=body.grader, instructions=body.graderInstructions,
+            actor=actor_of(request)))
 
     @router.post("/{workload}/archive", operation_id=f"archive_{word}")
     def archive_workload(request: HttpRequest, workload: str) -> dict[str, Any]:

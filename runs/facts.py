@@ -19,6 +19,8 @@ class WorkloadFacts:
     grader: str = ""
     is_archived: bool = False
     is_namespace_archived: bool = False
+    grader_instructions: str = ""
+    """What it states for a judge, which holds for its own grader."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +128,14 @@ class Facts:
     """The one text of each grader that a reward names, by how it was written."""
     bundles: Mapping[str, BundleFacts] = field(default_factory=dict)
     """The bundles that a reward names, by how they are named."""
-    judges: Mapping[tuple[str, str], Appointment] = field(default_factory=dict)
+    judges: Mapping[tuple[str, str, str], Appointment] = field(default_factory=dict)
     """The models that judge for a reward, by how they are named and what they are told where that is stated."""
     warm_start: WarmStartFacts | None = None
     devices: tuple[DeviceFacts, ...] = ()
     allowed_engines: tuple[str, ...] = ("trl",)
     strict_envelopes: bool = False
+    recorded: frozenset[str] = frozenset()
+    """Of a branch: the memory settings that its parent recorded, which this box's limits of today do not touch."""
     problems: tuple[Problem, ...] = field(default_factory=tuple)
 
     def device(self, profile: str) -> DeviceFacts | None:

@@ -68,7 +68,8 @@ def _workload(workload: Workload | None) -> WorkloadFacts | None:
     if workload is None:
         return None
     return WorkloadFacts(workload.pk, workload.name, workload.namespace_id, workload.grader,
-                         workload.archived_at is not None, workload.namespace.archived_at is not None)
+                         workload.archived_at is not None, workload.namespace.archived_at is not None,
+                         workload.grader_instructions)
 
 
 def _dataset(problems: list[Problem], path: str, text: str | None, namespace: str | None) -> DatasetFacts | None:

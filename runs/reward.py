@@ -12,6 +12,7 @@ from typing import Any
 
 from optimize_site.kernel.errors import OperationError, Problem
 from optimize_site.kernel.graders import DEFAULT, Target, parse_target
+from optimize_site.kernel.judges import Appointment
 from runs.descriptor import Config, RewardTerm, RunDescriptor
 from runs.facts import Facts
 
@@ -47,10 +48,20 @@ def grader_text(term: RewardTerm, descriptor: RunDescriptor, facts: Facts) -> st
     return term.grader or descriptor.grader or (facts.workload.grader if facts.workload else "") or DEFAULT
 
 
-def instructions_of(term: RewardTerm, descriptor: RunDescriptor) -> str:
-    """What a judge is told, where it is stated: a term without a grader of its own takes the run's."""
-    inherited = descriptor.grader_instructions if term.kind == "grader" and term.grader is None else None
-    return term.instructions or inherited or ""
+def instructions_of(term: RewardTerm, descriptor: RunDescriptor, facts: Facts) -> tuple[str, str]:
+    """What a judge is told, where it is stated, and what its workload states: a term without a grader of its own takes
+    the run's, and one by the workload's grader the workload's."""
+    if term.kind != "grader":
+        return term.instructions or "", ""
+    stated = term.instructions or ("" if term.grader else descriptor.grader_instructions) or ""
+    written, workload = grader_text(term, descriptor, facts), facts.workload
+    is_workloads = workload is not None and facts.graders.get(written, written) == workload.grader
+    return stated, workload.grader_instructions if workload is not None and is_workloads else ""
+
+
+def judge_of(named: str, term: RewardTerm, descriptor: RunDescriptor, facts: Facts) -> Appointment | None:
+    """The judge that was found for what a term names."""
+    return facts.judges.get((named, *instructions_of(term, descriptor, facts)))
 
 
 def target_of(grader: str) -> Target | None:
@@ -68,7 +79,7 @@ def _resolved(term: RewardTerm, descriptor: RunDescriptor, facts: Facts) -> dict
         return found | {"bundle": bundle.content_hash if bundle else term.bundle, "module": term.module,
                         "function": term.function or FUNCTION}
     if term.kind == "model":
-        judge = facts.judges.get((term.model or "", instructions_of(term, descriptor)))
+        judge = judge_of(term.model or "", term, descriptor, facts)
         return found | {"model": judge.model_id if judge else term.model,
                         "instructions": judge.instructions if judge else term.instructions}
     return found | _grader(term, descriptor, facts)
@@ -82,7 +93,7 @@ def _grader(term: RewardTerm, descriptor: RunDescriptor, facts: Facts) -> dict[s
     if target is not None and target.kind == "bundle" and (bundle := facts.bundles.get(target.target)):
         return {"grader": f"bundle:{bundle.content_hash}#{target.module}:{target.function}"}
     if target is not None and target.kind == "model" and \
-            (judge := facts.judges.get((target.target, instructions_of(term, descriptor)))):
+            (judge := judge_of(target.target, term, descriptor, facts)):
         return {"grader": f"model:{judge.model_id}", "instructions": judge.instructions}
     return {"grader": grader}
 
@@ -108,7 +119,7 @@ def _stands_for(term: RewardTerm, descriptor: RunDescriptor, facts: Facts) -> di
     bundle, model = (target.target if target and target.kind == kind else "" for kind in ("bundle", "model"))
     if found := facts.bundles.get(term.bundle or bundle):
         return {"bundle": found.reference_document()}
-    judge = facts.judges.get((term.model or model, instructions_of(term, descriptor)))
+    judge = judge_of(term.model or model, term, descriptor, facts)
     return {"judge": judge.document} if judge else {}
 
 

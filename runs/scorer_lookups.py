@@ -28,7 +28,7 @@ class _Search:
         self.problems, self.descriptor, self.facts, self.namespace = problems, descriptor, facts, namespace
         self.graders: dict[str, str] = {}
         self.bundles: dict[str, BundleFacts] = {}
-        self.judges: dict[tuple[str, str], Appointment] = {}
+        self.judges: dict[tuple[str, str, str], Appointment] = {}
 
     def look(self, path: str, term: RewardTerm) -> None:
         if term.kind == "rule" and term.bundle:
@@ -64,9 +64,10 @@ class _Search:
             tried(self.problems, path, partial(available_grader, grader))
 
     def _judge(self, path: str, named: str, term: RewardTerm) -> None:
-        told = instructions_of(term, self.descriptor)
+        known = replace(self.facts, graders=self.graders)
+        told, of_workload = instructions_of(term, self.descriptor, known)
         dataset = self.facts.dataset.version_id if self.facts.dataset else ""
         judge = tried(self.problems, path, partial(keeper().appoint, named, instructions=told, dataset_id=dataset,
-                                                   namespace=self.namespace))
+                                                   namespace=self.namespace, of_workload=of_workload))
         if judge is not None:
-            self.judges[named, told] = judge
+            self.judges[named, told, of_workload] = judge

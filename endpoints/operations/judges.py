@@ -28,11 +28,12 @@ class JudgeKeeper:
     def find(self, model: str, namespace: str) -> str:
         return get_model(model, namespace).reference
 
-    def appoint(self, model: str, *, instructions: str, dataset_id: str, namespace: str) -> Appointment:
+    def appoint(self, model: str, *, instructions: str, dataset_id: str, namespace: str,
+                of_workload: str = "") -> Appointment:
         version = get_model(model, namespace)
         usable_base(version)
         dataset = Version.objects.filter(pk=dataset_id).first() if dataset_id else None
-        text, source = instructions_for(version, instructions, dataset)
+        text, source = instructions_for(version, instructions, dataset, of_workload=of_workload)
         return Appointment(version.pk, version.reference, serving_of(version).base_model, text, source)
 
     def check_room(self, count: int, *, beside: str = "", devices: int = 0) -> str:

@@ -23,7 +23,7 @@ from evaluations.errors import (
     WorkloadMismatch,
     WorkloadRequired,
 )
-from evaluations.judging import held_judge, judge_for
+from evaluations.judging import held_judge, judge_for, model_named
 from evaluations.models import Evaluation
 from evaluations.operations.recording import ask_grader, fail, finish, forget_failures, recount
 from evaluations.subject import Subject, named_subject, usable_base_of
@@ -99,7 +99,7 @@ def start_evaluation(request: Request, *, actor: Actor) -> Submission:
     refuse_archived_workload(workload)
     usable_base_of(subject)
     dataset, (grader, told) = dataset_of(request, workload), _grader(request, subject, workload)
-    judge = judge_for(grader, stated=told, dataset=dataset, namespace=workload.namespace_id)
+    judge = judge_for(grader, stated=told, dataset=dataset, workload=workload)
     return _create(request, actor, subject=subject, workload=workload, dataset=dataset, grader=grader, judge=judge)
 
 
@@ -148,7 +148,7 @@ def check_request(request: Request) -> None:
     check_scorable(dataset)
     if request.grader:
         grader = available_grader(request.grader, namespace=stated.namespace_id)
-        judge_for(grader, stated=request.grader_instructions, dataset=dataset, namespace=stated.namespace_id)
+        judge_for(grader, stated=request.grader_instructions, dataset=dataset, workload=stated)
 
 
 def _identity(request: Request, workload: Workload) -> str:
@@ -193,19 +193,20 @@ def dataset_of(request: Request, workload: Workload) -> Version:
 def _grader(request: Request, subject: Subject, workload: Workload) -> tuple[str, str]:
     """What was asked for, else the run's own grader, else the workload's, else json-label-match; with the instructions
     that are stated for it."""
-    text, told = request.grader, request.grader_instructions
+    text, told, runs_own = request.grader, request.grader_instructions, ""
     if not text:
         text, runs_own = _run_grader(subject.version)
-        told = told or runs_own
-    return available_grader(text or workload.grader or DEFAULT, namespace=workload.namespace_id), told
+    grader = available_grader(text or workload.grader or DEFAULT, namespace=workload.namespace_id)
+    return grader, told or (runs_own if model_named(grader) else "")
 
 
 def _run_grader(version: Version | None) -> tuple[str, str]:
-    """The grader that the run of a model states, and its instructions; empty where it states none."""
+    """The grader that the run of a model states, and what it states for a judge, be that the workload's; empty where it
+    states none."""
     if version is None or version.produced_by_kind != "run":
         return "", ""
     run = Run.objects.filter(pk=version.produced_by_id.partition("#")[0]).only("grader", "descriptor").first()
-    if run is None or not run.grader:
+    if run is None:
         return "", ""
     return run.grader, str((run.descriptor or {}).get("graderInstructions") or "")
 

@@ -1,8 +1,8 @@
 """Headers that prove to a service who asks: which service is sent which, and where its value is read.
 
-The operator lists `HOST[:PORT] NAME=file:PATH` or `HOST[:PORT] NAME=env:VARIABLE`, with hosts as the list of hosts writes
-them. The value itself is read by the process that asks, when it is made; nothing else ever holds it. What the service
-says is cleaned of it, so that no service can have it kept or shown.
+The operator lists `HOST[:PORT] NAME=file:PATH` or `HOST[:PORT] NAME=env:VARIABLE`, with hosts as the list of hosts
+writes them. The value itself is read by the process that asks, when it is made; nothing else ever holds it. What the
+service says is cleaned of it, so that no service can have it kept or shown.
 """
 
 import json
@@ -95,7 +95,8 @@ def read_header(number: int, entry: str) -> Header:
 def sent_to(service: Service, addresses: Sequence[str], headers: Sequence[Header],
             environment: Callable[[str], str | None] = os.environ.get) -> Sent:
     """The headers with their values, read now. Raises NotReady, whose words hold none of them."""
-    if headers and service.scheme == "http" and any(ip_address(text.partition("%")[0]).is_global for text in addresses):
+    is_public = any(ip_address(text.partition("%")[0]).is_global for text in addresses)
+    if headers and service.scheme == "http" and is_public:
         raise NotReady("header_in_the_clear", f"The header {headers[0].name} would travel to {service.authority} in the "
                        "clear.", f"Ask it by https, or take its entry out of {SETTING}.")
     return Sent({header.name: _value(header, service, environment) for header in headers})

@@ -63,7 +63,8 @@ def _listed(workload: Workload, references: dict[str, Any], scores: dict[str, An
 def new(request: HtmxRequest) -> HttpResponse:
     """Make a workload."""
     sent = request.POST if request.method == "POST" else request.GET
-    values = {name: sent.get(name, "").strip() for name in ("name", "dataset", "grader", "description")}
+    names = ("name", "dataset", "grader", "instructions", "description")
+    values = {name: sent.get(name, "").strip() for name in names}
     context = {"values": values, "datasets": [artifact.reference for artifact in list_datasets()[:500]],
                "default_grader": DEFAULT}
     if request.method != "POST":
@@ -184,7 +185,8 @@ def settings(request: HtmxRequest, name: str) -> HttpResponse:
     workload, sent = get_workload(name), request.POST
     actor = actor_of(request)
     if sent.get("dataset", "").strip():
-        set_evaluation(workload, dataset=sent["dataset"].strip(), grader=sent.get("grader", "").strip(), actor=actor)
+        set_evaluation(workload, dataset=sent["dataset"].strip(), grader=sent.get("grader", "").strip(),
+                       instructions=sent.get("instructions", ""), actor=actor)
     if sent.get("base", ""):
         set_reference(workload, "base", sent["base"], actor=actor)
     annotate_workload(workload, description=sent.get("description"), actor=actor)

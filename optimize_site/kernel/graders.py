@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from optimize_site.kernel.errors import Refused, Unavailable
+from optimize_site.kernel.errors import InvalidInput, Refused, Unavailable
 
 DEFAULT = "json-label-match"
 FORMS = "`graders list` shows the rules; beside them stand model:MODEL, http:URL and bundle:REF#MODULE[:FUNCTION]."
@@ -22,6 +22,17 @@ class Target:
     target: str = ""
     module: str = ""
     function: str = ""
+
+
+LONGEST_INSTRUCTIONS = 8000
+
+
+class InstructionsDoNotApply(Refused):
+    code = "grader_instructions_do_not_apply"
+
+
+class InstructionsTooLong(InvalidInput):
+    code = "grader_instructions_too_long"
 
 
 class MalformedGrader(Refused):
@@ -108,3 +119,16 @@ def _available_target(text: str, target: Target, namespace: str) -> str:
         raise GraderNotAvailable(f"The grader {text!r} cannot be used yet: {target.kind} graders are not available in "
                                  "this version.", hint="Use a rule; `graders list` shows them.")
     return canonical(target, namespace)
+
+
+def check_instructions(grader: str, stated: str) -> str:
+    """What a grader is told, without the white space around it. Raises InstructionsDoNotApply where something is stated
+    and no model grades, InstructionsTooLong."""
+    target = parse_target(grader) if stated.strip() and grader else None
+    if stated.strip() and (target is None or target.kind != "model"):
+        raise InstructionsDoNotApply(f"Instructions are for a model that judges, and the grader is {grader or 'none'}.",
+                                     hint="Leave graderInstructions out, or name a grader model:MODEL.")
+    if len(stated) > LONGEST_INSTRUCTIONS:
+        raise InstructionsTooLong(f"The grader's instructions have {len(stated)} characters; at most "
+                                  f"{LONGEST_INSTRUCTIONS} are taken.", hint="Shorten them.")
+    return stated.strip()

@@ -19,8 +19,8 @@ HOLDERS: dict[str, Callable[[str], bool]] = {}
 class Appointment:
     """A judge as it was admitted: which model version, what it is told, and where that comes from.
 
-    `source` is `stated`, `training` (the system message it was trained with), `dataset` (that of the scored rows, and
-    the built-in instructions) or `built-in`.
+    `source` is `stated`, `workload` (what its workload states), `training` (the system message it was trained with),
+    `dataset` (that of the scored rows, and the built-in instructions) or `built-in`.
     """
 
     model_id: str
@@ -54,10 +54,11 @@ class Judges(Protocol):
     def find(self, model: str, namespace: str) -> str:
         """The reference, with its version, of the model that a grader names. Raises UnknownVersion."""
 
-    def appoint(self, model: str, *, instructions: str, dataset_id: str, namespace: str) -> Appointment:
-        """The judge that `model` names, with the instructions stated or those it inherits; `dataset_id` is the version
-        of the rows to score, empty where there are none yet. Raises UnknownVersion, BaseModelNotReady,
-        TemplateMismatch, InstructionsRequired, InstructionsTooLong."""
+    def appoint(self, model: str, *, instructions: str, dataset_id: str, namespace: str,
+                of_workload: str = "") -> Appointment:
+        """The judge that `model` names, with the instructions stated, else its workload's, else those it inherits;
+        `dataset_id` is the version of the rows to score, empty where there are none yet. Raises UnknownVersion,
+        BaseModelNotReady, TemplateMismatch, InstructionsRequired, InstructionsTooLong."""
 
     def check_room(self, count: int, *, beside: str = "", devices: int = 0) -> str:
         """The profile whose slots hold so many judges while `devices` slots of the profile `beside` stay for their

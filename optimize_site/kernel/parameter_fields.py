@@ -24,7 +24,8 @@ class ParameterField:
     @property
     def label(self) -> str:
         """The parameter's name as a form's labels are written: `ignoreCase` is Ignore case."""
-        words = " ".join(word if word.isupper() else word.lower() for word in WORDS.findall(str(self.parameter["name"])))
+        found = WORDS.findall(str(self.parameter["name"]))
+        words = " ".join(word if word.isupper() else word.lower() for word in found)
         return "URL" if words == "url" else words[:1].upper() + words[1:]
 
     @property

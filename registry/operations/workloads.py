@@ -8,7 +8,7 @@ from django.utils import timezone
 from optimize_site.kernel import events, promotion
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.errors import InvalidInput, Problem
-from optimize_site.kernel.graders import DEFAULT, available_grader
+from optimize_site.kernel.graders import DEFAULT, available_grader, check_instructions
 from optimize_site.kernel.ids import SHOWN, looks_like_id
 from optimize_site.kernel.in_progress import in_progress
 from registry.errors import (
@@ -30,10 +30,13 @@ REFERENCES = tuple(WorkloadReference.Name.values)
 
 
 @transaction.atomic
-def create_workload(name: str, *, dataset: str = "", grader: str = "", description: str = "", actor: Actor) -> Workload:
-    """A workload and its registry namespace of the same name; `dataset` and `grader` judge its models.
+def create_workload(name: str, *, dataset: str = "", grader: str = "", instructions: str = "", description: str = "",
+                    actor: Actor) -> Workload:
+    """A workload and its registry namespace of the same name; `dataset` and `grader` judge its models, and a grader
+    that is a model is told the `instructions`.
 
-    Raises MalformedName, WorkloadExists, NamespaceTaken, NamespaceArchived, UnknownVersion, MalformedGrader.
+    Raises MalformedName, WorkloadExists, NamespaceTaken, NamespaceArchived, UnknownVersion, MalformedGrader,
+    InstructionsDoNotApply, InstructionsTooLong.
     """
     actor.require("operator")
     _check_name(name)
@@ -42,13 +45,16 @@ def create_workload(name: str, *, dataset: str = "", grader: str = "", descripti
     _check_namespace(namespace)
     version = _dataset(dataset, name) if dataset else None
     scorer = _grader(grader, dataset=dataset, namespace=name)
+    told = check_instructions(scorer, instructions)
     try:
         with transaction.atomic():
             workload = Workload.objects.create(name=name, namespace=namespace, description=description, grader=scorer,
-                                               evaluation_dataset=version, created_by=actor.name)
+                                               grader_instructions=told, evaluation_dataset=version,
+                                               created_by=actor.name)
     except IntegrityError as error:
         raise _exists(name) from error
-    _tell(workload, "created", actor, name=name, dataset=_shown(version), grader=scorer)
+    _tell(workload, "created", actor, name=name, dataset=_shown(version), grader=scorer,
+          **_told("graderInstructions", told))
     return workload
 
 
@@ -75,16 +81,22 @@ def annotate_workload(workload: Workload, *, description: str | None, actor: Act
 
 
 @transaction.atomic
-def set_evaluation(workload: Workload, *, dataset: str, grader: str = "", actor: Actor) -> Workload:
-    """Set the dataset and grader that judge the workload's models. Scores under other ones leave its default table."""
+def set_evaluation(workload: Workload, *, dataset: str, grader: str = "", instructions: str = "",
+                   actor: Actor) -> Workload:
+    """Set the dataset and grader that judge the workload's models, and what a grader that is a model is told. Scores
+    under other ones leave its default table. Raises UnknownVersion, MalformedGrader, InstructionsDoNotApply,
+    InstructionsTooLong."""
     actor.require("operator")
     version = _dataset(dataset, workload.namespace_id)
     scorer = _grader(grader, dataset=dataset, namespace=workload.namespace_id)
-    if (version, scorer) == (workload.evaluation_dataset, workload.grader):
+    told, before = check_instructions(scorer, instructions), workload.grader_instructions
+    if (version, scorer, told) == (workload.evaluation_dataset, workload.grader, before):
         return workload
-    return _change(workload, "evaluation_set", actor, {"evaluation_dataset": version, "grader": scorer},
-                   dataset=_shown(version), grader=scorer, previousDataset=_shown(workload.evaluation_dataset),
-                   previousGrader=workload.grader)
+    return _change(workload, "evaluation_set", actor, {"evaluation_dataset": version, "grader": scorer,
+                                                       "grader_instructions": told},
+                   dataset=_shown(version), grader=scorer, **_told("graderInstructions", told),
+                   previousDataset=_shown(workload.evaluation_dataset), previousGrader=workload.grader,
+                   **_told("previousGraderInstructions", before))
 
 
 @transaction.atomic
@@ -228,6 +240,11 @@ def _grader(text: str, *, dataset: str, namespace: str) -> str:
     if text:
         return available_grader(text, namespace=namespace)
     return DEFAULT if dataset else ""
+
+
+def _told(name: str, instructions: str) -> dict[str, str]:
+    """What a judge is told, as an event holds it; nothing where there is nothing."""
+    return {name: instructions} if instructions else {}
 
 
 def _shown(version: Version | None) -> str | None:

@@ -103,6 +103,30 @@ def test_the_judge_is_told_what_was_stated_else_what_it_inherits_and_it_is_shown
     assert shown["judgeModelId"] == base.version.pk
 
 
+def test_what_a_workload_states_is_told_its_own_judge_wherever_nothing_else_is_stated(base, workload):
+    grader, other = f"model:{base.version.reference}", make_adapter(workload, base)
+    before = start(base, grader=grader, submission_id="before")
+    set_evaluation(workload, dataset="eval", grader=f"model:{base.repository}", instructions=" Be kind. ", actor=LOCAL)
+    assert (workload.grader, workload.grader_instructions) == (grader, "Be kind.")
+
+    def told(**stated):
+        row = start(base, **stated)
+        return row.grader_instructions, row.instructions_source
+
+    assert told(grader="") == told(grader=grader) == ("Be kind.", "workload")
+    assert told(grader="", grader_instructions="Be strict.") == ("Be strict.", "stated")
+    with pytest.raises(OperationError, match="no instructions to inherit"):
+        start(base, grader=f"model:{other.reference}")
+    Evaluation.objects.update(phase="COMPLETED", mean_score=0.5, model=base.version)
+    table = scores_table(workload)
+    assert table["graderInstructions"] == "Be kind."
+    assert table["tables"][0]["baseline"]["evaluationId"] != before.pk
+    (strict,) = scores_table(workload, instructions="Be strict.")["tables"]
+    assert strict["baseline"]["graderInstructions"] == "Be strict."
+    (best,) = best_scores_of_models([base.version.pk]).values()
+    assert best["graderInstructions"] == "Be kind."
+
+
 @pytest.mark.parametrize(("stated", "code"), [
     ({"grader": "exact", "grader_instructions": "Be strict."}, "grader_instructions_do_not_apply"),
     ({"grader": "model:nobody/none"}, "unknown_reference"), ({"grader": "model:"}, "malformed_grader"),

@@ -22,6 +22,7 @@ from tests.factories import (
     make_base_model,
     make_device,
     make_run,
+    make_workload,
     put_weights,
     tell_job,
 )
@@ -65,6 +66,19 @@ def answering(run):
     tell_job(attempt, STARTED, JUDGING)
     advance(run)
     return attempt
+
+
+def test_a_run_that_is_rewarded_by_its_workloads_judge_has_it_told_what_the_workload_states(base):
+    make_workload(grader=f"model:{TINY}", instructions="Be kind.")
+    terms = [{"kind": "grader"}, {"kind": "grader", "grader": f"model:{TINY}", "instructions": "Be strict."},
+             {"kind": "model", "model": TINY}]
+    run = make_run(config={"method": "grpo", "reward": {"terms": terms}})
+    judges = [named["judge"] for named in run.references["reward"]]
+    assert [(judge["instructions"], judge["instructionsSource"]) for judge in judges[:2]] == [
+        ("Be kind.", "workload"), ("Be strict.", "stated")]
+    assert judges[2]["instructionsSource"] == "built-in", "a term of its own is no grader of the workload"
+    assert [term["instructions"] for term in run.config["reward"]["terms"]][:2] == ["Be kind.", "Be strict."]
+    assert "told (workload): Be kind." in str(state_rows(run_document(run)))
 
 
 @pytest.mark.requirement("R185")

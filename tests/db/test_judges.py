@@ -5,7 +5,7 @@ import json
 import pytest
 from django.test import Client
 
-from endpoints.errors import InstructionsRequired, InstructionsTooLong, NoRoomForJudges
+from endpoints.errors import InstructionsRequired, NoRoomForJudges
 from endpoints.instructions import BUILT_IN_TEXT
 from endpoints.management.commands.judges import Command
 from endpoints.models import Judge
@@ -14,7 +14,7 @@ from endpoints.work import JudgeWork
 from gpu_worker.engines.plans import complete
 from optimize_site.kernel.auth import LOCAL_SECRET
 from optimize_site.kernel.box import capacity
-from optimize_site.kernel.graders import available_grader
+from optimize_site.kernel.graders import InstructionsTooLong, available_grader
 from optimize_site.kernel.judges import HOLDERS
 from optimize_site.kernel.management.commands import capacity as capacity_command
 from optimize_site.kernel.models import Device

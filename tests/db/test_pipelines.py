@@ -18,9 +18,12 @@ from evaluations.pipeline_queries import get_pipeline
 from evaluations.pipeline_render import checked_document, pipeline_document
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.errors import PhaseConflict
+from registry.operations.workloads import set_evaluation
+from registry.workload_queries import get_workload
 from runs.models import Run
 from runs.operations import advance_run
 from tests.factories import (
+    TINY,
     chat_rows,
     make_base_model,
     make_dataset,
@@ -209,6 +212,18 @@ def test_a_pipeline_trains_the_judge_that_grades_a_later_stage(ready):
     stage = row.stages.get(name="judge")
     assert (stage.evaluation.judge, stage.evaluation.grader_instructions) == (
         row.stages.get(name="train").model, "Be strict.")
+
+
+@pytest.mark.parametrize(("own", "told"), [({}, ("Be kind.", "workload")), (
+    {"graderInstructions": "Be strict."}, ("Be strict.", "stated"))])
+def test_a_stage_that_states_none_has_the_workloads_judge_told_what_the_workload_states(ready, own, told):
+    """The run of an earlier stage may state its own, which its evaluation takes."""
+    set_evaluation(get_workload(ready), dataset="support/eval", grader=f"model:{TINY}", instructions="Be kind.",
+                   actor=LOCAL)
+    row = started(ready, train() | own, evaluate())
+    finish_run(row)
+    judged = row.stages.get(name="judge").evaluation
+    assert (judged.grader_instructions, judged.instructions_source) == told
 
 
 def test_a_stage_with_a_grader_that_cannot_be_used_is_refused_before_anything_starts(ready):

@@ -134,9 +134,10 @@ def test_a_bundle_beside_a_service_sees_nothing_of_what_the_service_is_sent(tmp_
     """Neither the variable and the file of a header, nor the process that holds them."""
     (tmp_path / "key").write_text("of-the-file")
     look = (f"import os\ndef compute_score(solution_str):\n    found = [str(dict(os.environ))]\n    for path in "
-            f"({str(tmp_path / 'key')!r}, f'/proc/{{os.getppid()}}/environ', '/proc/self/environ', '/proc/1/environ'):\n"
-            "        try:\n            found.append(open(path, 'rb').read().decode())\n        except OSError as error:\n"
-            "            found.append(type(error).__name__)\n    return {'score': 1, 'reason': ' '.join(found)}\n")
+            f"({str(tmp_path / 'key')!r}, f'/proc/{{os.getppid()}}/environ', '/proc/self/environ', "
+            "'/proc/1/environ'):\n        try:\n            found.append(open(path, 'rb').read().decode())\n"
+            "        except OSError as error:\n            found.append(type(error).__name__)\n"
+            "    return {'score': 1, 'reason': ' '.join(found)}\n")
     (tmp_path / "bundle.zip").write_bytes(packed(reward=look))
     with serving(reply({"score": 0.5})) as service:
         host = f"127.0.0.1:{service.port}"

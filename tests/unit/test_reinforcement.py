@@ -132,18 +132,18 @@ def test_a_bundle_is_hashed_by_its_content_and_named_beside_it():
 
 @pytest.mark.requirement("R029")
 def test_a_judge_is_hashed_by_its_model_and_what_it_is_told():
-    facts = make_facts(judges={("tone", ""): JUDGE})
+    facts = make_facts(judges={("tone", "", ""): JUDGE})
     found = grpo(facts, terms=[{"kind": "model", "model": "tone"}])
     assert found.config["reward"]["terms"][0] | {"weight": 1} == {
         "kind": "model", "weight": 1, "model": "7" * 64, "instructions": "Judge the tone."}
     assert found.references["reward"] == [{"name": "judge", "judge": JUDGE.document}]
-    other = make_facts(judges={("tone", ""): Appointment("7" * 64, JUDGE.reference, TINY, "Be kind.", "built-in")})
+    other = make_facts(judges={("tone", "", ""): Appointment("7" * 64, JUDGE.reference, TINY, "Be kind.", "built-in")})
     assert grpo(other, terms=[{"kind": "model", "model": "tone"}]).config_hash != found.config_hash
 
 
 def test_a_grader_that_names_a_bundle_or_a_judge_stands_for_it():
     facts = make_facts(graders={"bundle:b#m": "bundle:x/b:v1#m:f", "model:t": "model:judges/tone:v1"},
-                       bundles={"x/b:v1": BUNDLE}, judges={("judges/tone:v1", ""): JUDGE})
+                       bundles={"x/b:v1": BUNDLE}, judges={("judges/tone:v1", "", ""): JUDGE})
     found = grpo(facts, terms=[{"kind": "grader", "grader": "bundle:b#m"}, {"kind": "grader", "grader": "model:t"}])
     assert [term["grader"] for term in found.config["reward"]["terms"]] == [f"bundle:{'5' * 64}#m:f",
                                                                            f"model:{'7' * 64}"]

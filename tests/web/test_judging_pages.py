@@ -3,9 +3,12 @@
 import re
 
 import pytest
+from django.test import Client
 from django.urls import reverse
 
-from registry.workload_queries import references_of
+from optimize_site.kernel.auth import LOCAL_SECRET
+from registry.management.commands.workloads import Command
+from registry.workload_queries import get_workload, references_of
 from tests import factories as make
 from tests.web import scenes
 
@@ -20,6 +23,11 @@ def trained(db):
     task = scenes.workload(12)
     run = scenes.complete(scenes.train(12, steps=12, configName="r8"))
     return {"base": base, "task": task, "run": run, "model": run.model}
+
+
+@pytest.fixture
+def api():
+    return Client(headers={"Authorization": f"Bearer {LOCAL_SECRET}"})
 
 
 def test_a_workload_is_made_in_the_form_and_a_bad_name_comes_back(operator):
@@ -168,6 +176,37 @@ def test_settings_change_what_judges(operator, trained):
                                    "description": "new"}).status_code == 302
     trained["task"].refresh_from_db()
     assert trained["task"].evaluation_dataset.number == 2 and trained["task"].description == "new"
+
+
+def test_what_a_workloads_judge_is_told_is_set_and_shown_on_every_surface(operator, admin, api, trained, capsys):
+    """Its page, the route, the command and the admin; each change stands in the history."""
+    name, grader = trained["task"].name, f"model:{trained['base'].version.reference}"
+    address, route = reverse("evaluations:workload-settings", args=[name]), f"/v1/training/workloads/{name}"
+    stated = {"dataset": f"{scenes.WORKLOAD}/eval", "grader": grader}
+    assert operator.post(address, stated | {"instructions": "Be <b>kind</b>."}).status_code == 302
+    page = operator.get(reverse("evaluations:workload", args=[name])).content.decode()
+    assert page.count("Be &lt;b&gt;kind&lt;/b&gt;.") == 2 and "<b>kind" not in page
+    body = stated | {"graderInstructions": "Be strict."}
+    said = api.post(f"{route}/set-evaluation", body, content_type="application/json").json()
+    assert said["evaluation"]["graderInstructions"] == "Be strict."
+    words = ["--dataset", stated["dataset"], "--grader", grader, "--grader-instructions", "Be fair."]
+    assert Command().run(["set-evaluation", name, *words]) == 0
+    assert "Be fair." in capsys.readouterr().out
+    shown = admin.get(reverse("admin:registry_workload_change", args=[trained["task"].pk]))
+    assert b"Be fair." in shown.content
+    history = api.get(f"{route}/history").json()["history"]
+    changes = [row for row in history if row["type"] == "workload.evaluation_set"]
+    assert [row.get("graderInstructions") for row in changes[-3:]] == ["Be <b>kind</b>.", "Be strict.", "Be fair."]
+    assert changes[-1]["previousGraderInstructions"] == "Be strict."
+    refused = operator.post(address, stated | {"grader": "exact", "instructions": "Be kind."},
+                            headers={"HX-Request": "true"})
+    assert refused.status_code == 422 and b"the grader is exact" in refused.content
+    made = operator.post(reverse("evaluations:workload-new"), {
+        "name": "other", "dataset": stated["dataset"], "grader": grader, "instructions": "Be brief."})
+    assert made.status_code == 302
+    assert Command().run(["create", "third", *words[:4], "--grader-instructions", "x" * 8001]) == 2
+    assert "at most 8000" in capsys.readouterr().err
+    assert get_workload("other").grader_instructions == "Be brief."
 
 
 def test_search_finds_by_name_and_by_the_beginning_of_an_id(viewer, trained):

@@ -12,6 +12,7 @@ ROUTE = "/v1/training/workloads"
 WORKLOAD = arg("workload", metavar="WORKLOAD", help="name, ID, or the beginning of an ID")
 DATASET = arg("--dataset", default="", metavar="DATASET", help="NS/NAME[:REF], a name here, or a hash")
 GRADER = arg("--grader", default="", help="json-label-match unless given")
+INSTRUCTIONS = arg("--grader-instructions", default="", metavar="TEXT", help="what a grader that is a model is told")
 NOTE = arg("--note", default="", help="why, for the history")
 CHAMPION = "champion"
 
@@ -22,11 +23,12 @@ class Command(NounCommand):
     noun = "workloads"
     help = "Workloads: a task's evaluation dataset and grader, its references and its scores."
 
-    @verb("create", arg("name", metavar="NAME"), DATASET, GRADER, arg("--description", default=""),
-          gives=(workload_document,))
-    def create(self, name: str, dataset: str, grader: str, description: str) -> None:
+    @verb("create", arg("name", metavar="NAME"), DATASET, GRADER, INSTRUCTIONS,
+          arg("--description", default=""), gives=(workload_document,))
+    def create(self, name: str, dataset: str, grader: str, grader_instructions: str, description: str) -> None:
         """Make a workload; its name is its registry namespace too."""
-        made = self.client.post(ROUTE, {"name": name, "dataset": dataset, "grader": grader, "description": description})
+        made = self.client.post(ROUTE, {"name": name, "dataset": dataset, "grader": grader,
+                                        "graderInstructions": grader_instructions, "description": description})
         self.show(made, text=lambda document: print(document["workloadId"]))
 
     @verb("list", arg("--archived", action="store_true", help="archived ones too"),
@@ -63,12 +65,12 @@ class Command(NounCommand):
         self.show(self.client.post(f"{address(workload)}/unarchive"),
                   text=lambda found: print(f"The workload {found['name']} is open."))
 
-    @verb("set-evaluation", WORKLOAD, arg("--dataset", required=True, metavar="DATASET"), GRADER,
+    @verb("set-evaluation", WORKLOAD, arg("--dataset", required=True, metavar="DATASET"), GRADER, INSTRUCTIONS,
           gives=(workload_document,))
-    def set_evaluation(self, workload: str, dataset: str, grader: str) -> None:
-        """Set the dataset and grader that judge its models."""
-        self.show(self.client.post(f"{address(workload)}/set-evaluation", {"dataset": dataset, "grader": grader}),
-                  text=self._record)
+    def set_evaluation(self, workload: str, dataset: str, grader: str, grader_instructions: str) -> None:
+        """Set the dataset and grader that judge its models, and what a grader that is a model is told."""
+        body = {"dataset": dataset, "grader": grader, "graderInstructions": grader_instructions}
+        self.show(self.client.post(f"{address(workload)}/set-evaluation", body), text=self._record)
 
     @verb("refs set", WORKLOAD, arg("name", metavar="REF", help="base, candidate or champion"),
           arg("model", metavar="MODEL"), NOTE, gives=(reference_document,))
@@ -88,7 +90,7 @@ class Command(NounCommand):
         self.show(self.client.get(f"{address(workload)}/history", limit=100), text=self._history)
 
     @verb("scores", WORKLOAD, DATASET, GRADER, arg("--grader-instructions", default="", metavar="TEXT",
-                                                   help="those a judge was told; else what it inherits"))
+                                                   help="those a judge was told; else the workload's"))
     def scores(self, workload: str, dataset: str, grader: str, grader_instructions: str) -> None:
         """Show the scores by base model and configuration."""
         self.show(self.client.get(f"{address(workload)}/scores", dataset=dataset, grader=grader,
@@ -116,7 +118,7 @@ class Command(NounCommand):
         namespace = found["namespace"] + (" (archived)" if found["isNamespaceArchived"] else "")
         rows = [("ID", found["workloadId"]), ("Name", marked(found["name"], found)), ("Namespace", namespace),
                 ("Description", found["description"] or None), ("Dataset", evaluation.get("dataset", "none")),
-                ("Grader", evaluation.get("grader"))]
+                ("Grader", evaluation.get("grader")), ("Instructions", evaluation.get("graderInstructions"))]
         rows += [(name.capitalize(), f"{ref['reference']} ({ref['modelId'][:SHOWN]}), {ref['movedBy']}")
                  for name, ref in found["references"].items()]
         self.facts(rows, title="Workload")
