@@ -12,8 +12,11 @@ SINGULAR = {"run": "runs", "dataset": "datasets", "evaluation": "evaluations", "
 
 
 def normalise(argv: list[str]) -> list[str]:
-    """Drop a leading `training` word and map a noun's hyphens and singular form to its command."""
+    """Drop a leading `training` word, map a noun's hyphens and singular form to its command, and read `help NOUN VERB`
+    as `NOUN VERB --help`."""
     words = argv[1:]
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [*words[1:], "--help"]
     if words and words[0] == "training":
         words = words[1:]
     if words and not words[0].startswith("-"):

@@ -16,6 +16,9 @@ def run_command(argv: list[str]) -> None:
         execute_from_command_line(argv)
         return
     django.setup()
+    if noun == "help":
+        _print_nouns()
+        return
     app = get_commands().get(noun)
     if app is None:
         sys.exit(_unknown(noun))
@@ -28,6 +31,15 @@ def run_command(argv: list[str]) -> None:
         execute_from_command_line(argv)
         return
     sys.exit(run(argv[2:]))
+
+
+def _print_nouns() -> None:
+    """`help`: every noun with its sentence."""
+    from optimize_site.kernel.reference import our_commands
+
+    print("Usage: ./optimize NOUN VERB …    (`./optimize help NOUN VERB` shows its use)\n")
+    for command in our_commands():
+        print(f"  {command.noun.replace('_', '-'):<16}{command.help}")
 
 
 def _unknown(noun: str) -> int:

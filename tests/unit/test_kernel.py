@@ -55,7 +55,8 @@ def test_a_word_that_is_no_duration_is_refused():
 @pytest.mark.parametrize(("given", "run"), [
     (["training", "runs", "get"], ["runs", "get"]), (["run", "list"], ["runs", "list"]),
     (["base-models", "list"], ["base_models", "list"]), (["projects", "list"], ["workloads", "list"]),
-    (["migrate"], ["migrate"]), (["--version"], ["--version"])])
+    (["migrate"], ["migrate"]), (["--version"], ["--version"]), (["help"], ["help"]),
+    (["help", "run", "pause"], ["runs", "pause", "--help"])])
 def test_nouns_are_accepted_in_the_forms_people_know(given, run):
     assert normalise(["manage.py", *given]) == ["manage.py", *run]
 
@@ -65,6 +66,13 @@ def test_a_command_that_does_not_exist_is_a_usage_error_that_names_the_nearest(c
         run_command(["./optimize", "workloadz", "list"])
     assert info.value.code == 2
     assert "Did you mean workloads?" in capsys.readouterr().err
+
+
+def test_help_lists_every_noun_with_its_sentence(capsys):
+    run_command(["./optimize", "help"])
+    shown = capsys.readouterr().out
+    assert "\n  base-models     The base models this box allows" in shown
+    assert "\n  workloads " in shown
 
 
 def test_an_argument_that_is_not_utf_8_is_refused_in_a_sentence(capsys):
