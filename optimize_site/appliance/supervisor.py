@@ -98,6 +98,7 @@ class Supervisor:
         while not condition():
             self._pump(BUSY_SECONDS)
             self._give_up_on_failing()
+            self._report(lambda unit: unit.restarts > 0)
             if self._requests:
                 raise StopRequested
 
@@ -110,7 +111,7 @@ class Supervisor:
         self.phase = "ready"
         while not self._requests:
             self._pump(IDLE_SECONDS if self.all_ready() else BUSY_SECONDS)
-            self._report_failing()
+            self._report(lambda unit: unit.state == "failing")
 
     def write_status(self) -> None:
         """Keep status.json true; written only where something changed."""
@@ -147,16 +148,17 @@ class Supervisor:
                     hint=f"Its whole log is {unit.log}.",
                 )
 
-    def _report_failing(self) -> None:
-        """Say once that a service keeps ending, and once that it is well again."""
+    def _report(self, is_worth_telling: Callable[[Unit], bool]) -> None:
+        """Say once why a service is started again, with its last words, and once that it is well again."""
         for unit in self._units:
             name = unit.service.name
-            if unit.state == "failing" and name not in self._reported:
+            if unit.state == "ready":
+                if name in self._reported:
+                    self._reported.discard(name)
+                    self._console.say(f"{name} is ready again.")
+            elif is_worth_telling(unit) and name not in self._reported:
                 self._reported.add(name)
-                self._console.say(f"{name} keeps ending (it {unit.last_error}); it is tried again.\n{unit.tail()}")
-            elif unit.state == "ready" and name in self._reported:
-                self._reported.discard(name)
-                self._console.say(f"{name} is ready again.")
+                self._console.say(f"{name} {unit.last_error}; it is tried again.\n{unit.tail()}")
 
     def _stop_all(self) -> None:
         """Device workers first, so that their jobs can save; the database last, so that all could write to it."""

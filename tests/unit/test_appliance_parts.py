@@ -8,17 +8,20 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from optimize_site.appliance import binaries, logs, outside, postgres_user, steps
 from optimize_site.appliance.backoff import Backoff
+from optimize_site.appliance.console import Console
 from optimize_site.appliance.documents import read_document, write_document
 from optimize_site.appliance.errors import AlreadyUp, ApplianceError
 from optimize_site.appliance.listener import Address, listen
 from optimize_site.appliance.lock import HomeLock, supervisor_of
 from optimize_site.appliance.places import CHECKOUT, LONGEST_SOCKET_NAME, LONGEST_SOCKET_PATH, Places
 from optimize_site.appliance.service import Service
+from optimize_site.appliance.supervisor import Supervisor
 from optimize_site.appliance.unit import Unit
 from optimize_site.processes import Identity
 
@@ -259,6 +262,21 @@ def test_a_service_that_never_gets_ready_is_killed_and_tried_again(tmp_path: Pat
     tick_until(unit, "waiting")
     assert unit.last_error == "was not ready after 0 s"
     unit.kill()
+
+
+def test_whoever_waits_for_the_box_is_told_why_a_service_is_started_again(places: Places, capfd: Any) -> None:
+    mark = places.home / "tried"
+    script = f"test -e {mark} || {{ touch {mark}; echo out of paper; exit 3; }}; exec sleep 60"
+    supervisor = Supervisor(places, Console(1, places.logs / "supervisor.log"))
+    with supervisor.watching():
+        supervisor.start(Service("press", ["sh", "-c", script], lambda pid: arguments(pid).startswith("sleep")))
+    said = capfd.readouterr().out.splitlines()
+    assert said[:3] == ["press ended with status 3; it is tried again.", "    out of paper", "press is ready again."]
+
+
+def arguments(pid: int) -> str:
+    """The command line of a process."""
+    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def test_a_stopped_service_stays_stopped(tmp_path: Path) -> None:
