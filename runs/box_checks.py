@@ -99,18 +99,18 @@ def check_devices(execution: Mapping[str, Any], facts: Facts) -> Iterator[Proble
 
 
 def check_memory(descriptor: RunDescriptor, facts: Facts) -> Iterator[Problem]:
-    """Memory settings the box lets a run state, within its range."""
+    """Memory settings the box lets a run state, within its range. Values that a parent recorded stand as they are."""
     memory, execution = facts.catalog.defaults.memory, descriptor.execution or Execution()
     for path in needs_verl(descriptor):
         name = path.removeprefix("config.model.").removeprefix("execution.")
-        if name != "config.engineSettings" and name not in memory.stateable:
+        if name not in {"config.engineSettings", *memory.stateable} and path not in facts.recorded:
             yield Problem(path, "setting_not_allowed", f"{name} is not a setting that a run may state on this box.")
     share = execution.rollout.memory_share if execution.rollout else None
     low, high = memory.memory_share_range
     if share is not None and method_of(descriptor) not in REINFORCEMENT:
         yield Problem("execution.rollout.memoryShare", "does_not_apply", "rollout.memoryShare is for rollouts, and a "
                       f"{method_of(descriptor)} run has none.", "Leave it out.")
-    elif share is not None and not low <= share <= high:
+    elif share is not None and not low <= share <= high and "execution.rollout.memoryShare" not in facts.recorded:
         yield Problem("execution.rollout.memoryShare", "out_of_range", f"rollout.memoryShare is {share}; this box "
                       f"allows {low} to {high}.")
 

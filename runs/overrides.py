@@ -25,6 +25,12 @@ def paths_of(overrides: Mapping[str, Any], path: str = "") -> Iterator[str]:
             yield where
 
 
+def stated_paths(overrides: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same fields as paths from the descriptor's top."""
+    return tuple(sorted(path if path.partition(".")[0] in BESIDE_CONFIG else f"config.{path}"
+                        for path in paths_of(overrides)))
+
+
 def budget_problems(overrides: Mapping[str, Any]) -> list[Problem]:
     """A branch's budget is its steps, and nothing else."""
     return [Problem(f"overrides.{path}", "budget_is_steps", f"{path} cannot be overridden; a branch trains for its "

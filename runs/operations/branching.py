@@ -10,10 +10,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from optimize_site.kernel.auth import Actor
+from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.errors import Problem
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
-from runs.descriptor import REINFORCEMENT, SUPERVISED, Parsed, parse_descriptor
+from runs.descriptor import REINFORCEMENT, SUPERVISED, Parsed, needs_verl, parse_descriptor
 from runs.errors import RunRefused, SubmissionConflict
 from runs.facts import Facts
 from runs.lookups import facts_for
@@ -27,8 +28,8 @@ from runs.overrides import (
     budget_problems,
     laid_over,
     outside_state,
-    paths_of,
     shape_problems,
+    stated_paths,
     without_nothing,
 )
 from runs.resolve import Resolved, resolve
@@ -85,15 +86,15 @@ def plan_branch(wish: Wish, *, actor: Actor) -> Planned:
     """Everything a submission would be told. Claims nothing, holds nothing."""
     actor.require("viewer")
     document = _document(wish)
-    parsed = parse_descriptor(document)
-    facts = facts_for(parsed.descriptor)
+    parsed, stated = parse_descriptor(document), stated_paths(wish.overrides)
+    facts = replace(facts_for(parsed.descriptor), recorded=frozenset(needs_verl(parsed.descriptor)).difference(stated))
     resolved = resolve(parsed, facts)
     mode, reason, restoring = choose_mode(wish, resolved)
     found = [*_wish_problems(wish), *restoring, *resolved.problems]
     if not found:
         found += [*measure(resolved, facts)[0], *room_problems(resolved)]
-    resolved = replace(resolved, stated=tuple(sorted(f"config.{path}" for path in paths_of(wish.overrides))),
-                       total_steps=wish.steps, warnings=without_cold_start(resolved.warnings))
+    resolved = replace(resolved, stated=stated, total_steps=wish.steps,
+                       warnings=without_cold_start(resolved.warnings))
     return Planned(wish, mode, reason, document, parsed, facts, resolved, tuple(found))
 
 
@@ -190,13 +191,14 @@ def _document(wish: Wish) -> dict[str, Any]:
     """The child's descriptor: the parent's resolved configuration with the overrides laid over it."""
     parent, overrides = wish.parent, dict(wish.overrides)
     beside = {name: overrides.pop(name) for name in BESIDE_CONFIG if name in overrides}
-    config = laid_over(_inherited(parent, str(overrides.get("method") or parent.method)), overrides)
+    method = str(overrides.get("method") or parent.method)
+    config = laid_over(_inherited(parent, method), overrides)
     loop = "hyperparams" if config.get("method", "sft") in SUPERVISED else "rlHyperparams"
     budget = {"maxSteps": max(1, wish.steps)}
     config = laid_over(config, {loop: {"training": budget} if loop == "hyperparams" else budget})
     start = parent.references.get("warmStart") if config.get("method") in REINFORCEMENT else None
     whole = {"kind": "run", "workload": parent.workload.name, "baseModel": parent.base_model, "config": config,
-             "execution": without_nothing(parent.execution), "grader": parent.grader or None,
+             "execution": _inherited_execution(parent, method), "grader": parent.grader or None,
              "warmStartModelId": start["versionId"] if start else None,
              "description": wish.description or None, "configName": wish.config_name or None}
     document: dict[str, Any] = without_nothing(laid_over(whole, beside))
@@ -212,13 +214,31 @@ def _inherited(parent: Run, method: str) -> dict[str, Any]:
     config.pop("warmStartConfigHash", None)
     if method != parent.method:
         _change_loop(config, method)
+    if method in SUPERVISED and "engineSettings" in config:
+        config["engineSettings"]["settings"] = _without_rollouts(config["engineSettings"]["settings"])
+        if not config["engineSettings"]["settings"]:
+            del config["engineSettings"]
     return config
+
+
+def _without_rollouts(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The engine settings that are of use without rollouts."""
+    known = {name: entry for engine in load_catalog().engines.values() for name, entry in engine.settings.items()}
+    return {name: value for name, value in settings.items() if name not in known or not known[name].is_rollout}
+
+
+def _inherited_execution(parent: Run, method: str) -> dict[str, Any]:
+    """The parent's execution settings, the values of memory that it recorded among them."""
+    execution: dict[str, Any] = without_nothing(parent.execution)
+    if method in SUPERVISED:
+        execution.pop("rollout", None)
+    return execution
 
 
 def _change_loop(config: dict[str, Any], method: str) -> None:
     """A branch to reinforcement inherits neither data nor loss, one to preference pairs no loss and no packing; only
     the adapter's shape crosses between loops, and reinforcement trains it without dropout."""
-    for name in ("preference", "engineSettings", *(() if method in REINFORCEMENT else ("reward",))):
+    for name in ("preference", *(() if method in REINFORCEMENT else ("reward",))):
         config.pop(name, None)
     if method in REINFORCEMENT and "hyperparams" in config:
         lora = config.pop("hyperparams")["lora"]

@@ -11,7 +11,7 @@ from runs.management.commands.runs import Command
 from runs.models import Run, Snapshot, SnapshotHold
 from runs.operations import advance_run, branch_run, cancel_run, plan_branch, sweep_runs, tend_snapshots
 from runs.operations.branching import Wish
-from tests.factories import make_device, make_run
+from tests.factories import TINY, add_to_catalog, make_device, make_run
 from tests.playing import STARTED, WORK, claim, end, metrics, reread, save, say
 
 pytestmark = pytest.mark.django_db
@@ -58,6 +58,82 @@ def test_a_branch_is_a_run_of_its_own_that_inherits_its_parents_settings(parent)
     assert child.stated == ["config.hyperparams.optimizer.learningRate"]
     assert (child.restore_mode, child.observed_step) == ("trainingState", 0)
     assert "optimizer" in child.restore_reason
+
+
+VERL = {"engine": "verl", "settings": {"engine.forward_prefetch": True, "rollout.enforce_eager": True}}
+
+
+@pytest.fixture
+def sharded(monkeypatch):
+    """A way to have a run under verl that trained to its update 2, where the box's catalog lets it run."""
+    monkeypatch.setenv("OPTIMIZE_TRAINER_RUNS_ALLOWED_ENGINES", "trl,verl")
+    add_to_catalog("engines", '[verl]\nmethods = ["sft", "grpo"]\n')
+    add_to_catalog("base_models", f'["{TINY}"]\nsource = {{ kind = "folder", path = "/nowhere" }}\n'
+                   'context_length = 4096\nengines = { verl = ["sft", "grpo"] }\n')
+
+    def train(**changes):
+        make_device()
+        run = make_run(**changes)
+        advance_run(run.pk)
+        attempt = claim(run)
+        say(run, attempt, STARTED, metrics(2), save(attempt, 2))
+        end(run, attempt, "stopped")
+        return reread(run)
+
+    return train
+
+
+def boxes_memory(text):
+    """Other values of the box's own."""
+    add_to_catalog("defaults", f"[memory]\n{text}\n")
+
+
+@pytest.mark.requirement("R155")
+def test_a_branch_keeps_engine_settings_but_those_its_method_has_no_use_for(sharded):
+    parent = sharded(grader="json-label-match", config={"method": "grpo", "engineSettings": VERL})
+    same = plan_branch(wish(parent), actor=LOCAL)
+    assert (same.problems, same.resolved.config["engineSettings"]) == ((), VERL)
+    other = plan_branch(wish(parent, overrides={"method": "sft"}), actor=LOCAL)
+    assert other.problems == ()
+    assert other.resolved.config["engineSettings"]["settings"] == {"engine.forward_prefetch": True}
+    assert "rollout" not in other.resolved.execution
+    stated = {"method": "sft", "engineSettings": {"settings": {"rollout.enforce_eager": True}}}
+    refused = plan_branch(wish(parent, overrides=stated), actor=LOCAL).problems
+    assert [problem.code for problem in refused] == ["setting_does_not_apply"]
+
+
+@pytest.mark.requirement("R155")
+def test_a_branch_that_has_no_use_for_any_engine_setting_states_none(sharded):
+    rollouts = {"engine": "verl", "settings": {"rollout.enforce_eager": True}}
+    parent = sharded(grader="json-label-match", config={"method": "grpo", "engineSettings": rollouts})
+    other = plan_branch(wish(parent, overrides={"method": "sft"}), actor=LOCAL)
+    assert (other.problems, "engineSettings" in other.resolved.config) == ((), False)
+
+
+@pytest.mark.requirement("R159")
+def test_later_values_of_the_box_touch_neither_a_run_nor_its_branch_nor_its_next_attempt(sharded, capsys):
+    parent = sharded(grader="json-label-match", config={"method": "grpo"}, execution={"rollout": {"memoryShare": 0.6}})
+    recorded = (parent.execution["rollout"], parent.execution["memory"], parent.config["model"]["weightPrecision"])
+    assert recorded == ({"memoryShare": 0.6}, {"offload": {"weights": False}}, "fp32")
+    boxes_memory('weight_precision = "bf16"\nmemory_share = 0.3\nmemory_share_range = [0.2, 0.4]\n'
+                 'offload_weights = true\nstateable = []')
+    child = branch(parent)
+    assert (child.execution, child.config["model"]) == (parent.execution, parent.config["model"])
+    again = WORK.plan(WORK.get(parent.pk), claim(reread(parent)))
+    assert (again["execution"], again["config"]["model"]) == (parent.execution, parent.config["model"])
+    refused = plan_branch(wish(parent, overrides={"execution": {"rollout": {"memoryShare": 0.3}}}), actor=LOCAL)
+    assert [problem.code for problem in refused.problems] == ["setting_not_allowed"]
+    _, out = ask(capsys, "get", parent.pk, "--settings")
+    shown = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert shown["execution.rollout.memoryShare"].endswith("0.6 (stated)")
+    assert shown["execution.memory.offload.weights"].endswith("false")
+    assert shown["model.weightPrecision"].endswith("fp32")
+
+
+@pytest.mark.requirement("R159")
+def test_what_a_branch_overrides_beside_its_configuration_is_marked_as_stated(parent):
+    child = branch(parent, overrides={"execution": {"saveEvery": 3}})
+    assert child.stated == ["execution.saveEvery"]
 
 
 @pytest.mark.requirement("R289", "R290", "R291", "R281")
