@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -23,22 +24,38 @@ class Line:
         return not self.data.strip(BLANK)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batch:
-    """Lines that ended in one piece of a stream, numbered on from `first`, without their LF but with all else.
+    """Lines that ended in one piece of a stream, numbered on from `first`, as they were `written`: without the last LF.
 
     Of a line that is longer than MAX_LINE_BYTES only the beginning is there; `too_long` holds the places of such.
     """
 
     first: int
-    lines: list[bytes]
+    written: bytes
     too_long: frozenset[int] = frozenset()
-    has_carriage_return: bool = False
+
+    @cached_property
+    def lines(self) -> list[bytes]:
+        """The lines, without their LF but with all else."""
+        return self.written.split(b"\n")
+
+    @cached_property
+    def num_lines(self) -> int:
+        return self.written.count(b"\n") + 1
 
     @property
     def is_blank(self) -> bool:
         """Whether no line holds a row; told at once, because a file may hold a great many blank lines."""
-        return not (self.too_long or self.lines[0].strip(BLANK) or b"".join(self.lines).strip(BLANK))
+        return not (self.too_long or self.written.strip(BLANK + b"\n"))
+
+    def without_carriage_returns(self) -> tuple["Batch", int]:
+        """The same lines without the CR that ends some, and how many had one."""
+        if b"\r" not in self.written:
+            return self, 0
+        number = self.written.count(b"\r\n") + self.written.endswith(b"\r")
+        written = self.written.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        return Batch(self.first, written, self.too_long), number
 
 
 class LineBatches:
@@ -48,38 +65,32 @@ class LineBatches:
         self._next = 1
         self._held: list[bytes] = []
         self._held_bytes = 0
-        self._holds_carriage_return = False
 
     def feed(self, chunk: bytes) -> Batch | None:
         """The lines that end in this chunk."""
-        *lines, rest = chunk.split(b"\n")
-        has_carriage_return = b"\r" in chunk
-        batch = None
-        if lines:
-            self._hold(lines[0])
+        last = chunk.rfind(b"\n")
+        if last < 0:
+            self._hold(chunk)
+            return None
+        written, is_too_long = chunk[:last], False
+        if self._held_bytes:
+            end = chunk.index(b"\n")
+            self._hold(chunk[:end])
             first, is_too_long = self._taken()
-            lines[0] = first
-            batch = self._batch(lines, is_too_long, has_carriage_return or self._holds_carriage_return)
-            self._holds_carriage_return = False
-        self._hold(rest)
-        self._holds_carriage_return |= has_carriage_return
-        return batch
+            written = first + chunk[end:last]
+        self._hold(chunk[last + 1:])
+        return self._batch(written, is_too_long)
 
     def finish(self) -> Batch | None:
         """The last line, where the stream does not end with LF."""
-        if not self._held_bytes:
-            return None
-        line, is_too_long = self._taken()
-        return self._batch([line], is_too_long, self._holds_carriage_return)
+        return self._batch(*self._taken()) if self._held_bytes else None
 
-    def _batch(self, lines: list[bytes], is_first_too_long: bool, has_carriage_return: bool) -> Batch:
-        too_long = {0} if is_first_too_long else set()
-        for place, line in enumerate(lines) if max(map(len, lines)) > MAX_LINE_BYTES else ():
-            if len(line) > MAX_LINE_BYTES:
-                lines[place] = line[:HEAD_BYTES]
-                too_long.add(place)
-        self._next += len(lines)
-        return Batch(self._next - len(lines), lines, frozenset(too_long), has_carriage_return)
+    def _batch(self, written: bytes, is_first_too_long: bool) -> Batch:
+        batch = Batch(self._next, written, frozenset([0]) if is_first_too_long else frozenset())
+        if len(written) > MAX_LINE_BYTES:
+            batch = _cut(batch)
+        self._next += batch.num_lines
+        return batch
 
     def _hold(self, piece: bytes) -> None:
         self._held_bytes += len(piece)
@@ -94,6 +105,13 @@ class LineBatches:
         is_too_long = self._held_bytes > MAX_LINE_BYTES
         self._held, self._held_bytes = [], 0
         return line, is_too_long
+
+
+def _cut(batch: Batch) -> Batch:
+    """The batch with only the beginning of each line that is too long."""
+    too_long = {place for place, line in enumerate(batch.lines) if len(line) > MAX_LINE_BYTES}
+    lines = [line[:HEAD_BYTES] if place in too_long else line for place, line in enumerate(batch.lines)]
+    return Batch(batch.first, b"\n".join(lines), batch.too_long | too_long)
 
 
 def read_batches(chunks: Iterable[bytes]) -> Iterator[Batch]:

@@ -27,13 +27,13 @@ class Lengths:
         self.total = 0
 
     def add(self, length: int, rows: int = 1) -> None:
-        self.counts[length if length < EXACT_BELOW else rounded(length)] += rows
+        self.counts[kept(length)] += rows
         self.total += length * rows
 
     def add_all(self, lengths: Iterable[int]) -> None:
         found = list(lengths)
         self.total += sum(found)
-        self.counts.update(length if length < EXACT_BELOW else rounded(length) for length in found)
+        self.counts.update(map(kept, found))
 
     def merge(self, other: "Lengths") -> None:
         self.counts.update(other.counts)
@@ -62,8 +62,10 @@ class Lengths:
 
 
 @lru_cache(maxsize=1 << 14)
-def rounded(length: int) -> int:
-    """A length to two significant digits."""
+def kept(length: int) -> int:
+    """A length as it is counted: a long one to two significant digits."""
+    if length < EXACT_BELOW:
+        return length
     step = 10 ** (len(str(length)) - 2)
     return int(length // step * step)
 

@@ -6,12 +6,13 @@ stretches merge into that of both, and travel between processes and requests as 
 evaluation items) are read from a file on disk, whole.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from datasets.lines import Batch
 from optimize_site.kernel.errors import Problem
 
 
@@ -38,8 +39,8 @@ class RowExaminer(Protocol):
 
     format: str
 
-    def take(self, lines: Sequence[bytes], first: int) -> list[int]:
-        """Take in those of `lines` (numbered from `first`) that are good beyond doubt; give the places of the others.
+    def take(self, batch: Batch) -> list[int]:
+        """Take in those lines of a batch that are good beyond doubt; give the places of the others.
 
         A shortcut for the common case, so that looking at millions of rows costs little: a place given back is a line
         to look at on its own (`row`), which may be blank, bad, or good in an unusual way.

@@ -1,12 +1,13 @@
 """Chat rows: the examiner of a stretch of them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 from datasets.findings import Findings
 from datasets.formats import FormatFacts
 from datasets.formats.plain_chat import PlainChat
+from datasets.lines import Batch
 from datasets.rows import FORMAT, Row, RowRefused, images_of, problem, read_row
 from datasets.statistics import Statistics
 from optimize_site.kernel.errors import Problem
@@ -26,9 +27,9 @@ class ChatExaminer:
         self.image_lines: dict[str, int] = {}
         self._plain = PlainChat(self.statistics, self.findings)
 
-    def take(self, lines: Sequence[bytes], first: int) -> list[int]:
-        """Take in the plain rows among `lines`; gives the places of the others."""
-        return self._plain.take(lines, first)
+    def take(self, batch: Batch) -> list[int]:
+        """Take in the plain rows among the lines; gives the places of the others."""
+        return self._plain.take(batch)
 
     def row(self, data: bytes, line: int) -> list[Problem]:
         """Take in one row by the full rule, or say everything that is wrong with it."""

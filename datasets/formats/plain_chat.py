@@ -1,30 +1,32 @@
 """Takes in plain chat rows fast: every message one of text, nothing beside role and content.
 
 A line is taken only where it is good beyond doubt; the full rule looks at every other. The parser is as strict as the
-full rule's (control characters, lone surrogates, UTF-8, trailing commas). What it lets through shows otherwise: a key
-written twice as a colon too many, U+0000 in the texts. Many lines are looked at together, because asking Python once a
-thousand lines costs next to nothing and once a line costs as much as parsing it.
+full rule's (control characters, lone surrogates, UTF-8, trailing commas). What it lets through shows in the bytes: a
+key written twice in how often it stands there, U+0000 as an escape. Many lines are looked at together, because asking
+Python once a thousand lines costs next to nothing and once a line costs as much as parsing it.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, chain
-from operator import attrgetter, sub
+from itertools import chain
+from operator import attrgetter
 from types import GenericAlias
 from typing import cast
 
 import msgspec
 
 from datasets.findings import Findings, odd_turns, plain_prompt
+from datasets.lines import Batch
 from datasets.statistics import MAX_TURNS, Statistics
 
 MAX_SHAPES = 1000
+OPENING = b'{"messages"'
 
-# An escaped colon would hide a key's from counting.
-_ESCAPED_COLON = re.compile(rb"\\u003[aA]")
+# U+0000, and the letters and quotes whose escapes would hide a key from counting.
+_HIDING = re.compile(rb"\\u00(?:00|22|[67])")
 
 
 class Message(msgspec.Struct, tag_field="role", forbid_unknown_fields=True, gc=False):
@@ -51,12 +53,13 @@ class PlainRow(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     messages: tuple[System | User | Assistant, ...]
 
 
+Messages = tuple[Message, ...]
 Types = tuple[type[Message], ...]
 ROLES: dict[type[Message], str] = {System: "system", User: "user", Assistant: "assistant"}
 
-Decode = Callable[[bytes], PlainRow]
+Decoder = msgspec.json.Decoder[PlainRow]
 
-_decode: Decode = msgspec.json.Decoder(PlainRow).decode
+_any_roles: Decoder = msgspec.json.Decoder(PlainRow)
 _messages, _content = attrgetter("messages"), attrgetter("content")
 
 
@@ -67,7 +70,6 @@ class Shape:
     is_good: bool
     roles: tuple[str, ...]
     asked: str
-    num_colons: int
     odd: tuple[str, ...]
 
 
@@ -77,37 +79,38 @@ class PlainChat:
     def __init__(self, statistics: Statistics, findings: Findings):
         self.statistics, self.findings = statistics, findings
         self._shapes: dict[Types, Shape] = {}
-        self._usual: tuple[Types, Decode] | None = None
+        self._usual: tuple[Types, Decoder] | None = None
 
-    def take(self, lines: Sequence[bytes], first: int) -> list[int]:
-        """Take in the plain rows among `lines`, numbered from `first`; gives the places of the others."""
-        messages, shapes, places = self._decoded(lines)
+    def take(self, batch: Batch) -> list[int]:
+        """Take in the plain rows among the lines; gives the places of the others."""
+        messages, shapes, places = self._decoded(batch)
         known = self._known(shapes)
-        taken = lines if len(places) == len(lines) else [lines[place] for place in places]
-        if not _are_good(taken, messages, Counter(shapes), known):
+        is_whole = len(places) == batch.num_lines
+        taken = batch.written if is_whole else b"\n".join([batch.lines[place] for place in places])
+        if not _are_good(taken, messages, shapes, known):
             good = [index for index, row in enumerate(messages)
-                    if _are_good([taken[index]], [row], {shapes[index]: 1}, known)]
+                    if _are_good(batch.lines[places[index]], [row], [shapes[index]], known)]
             places = [places[index] for index in good]
             messages, shapes = [messages[index] for index in good], [shapes[index] for index in good]
         self._count(messages, shapes, known)
-        self._notice(messages, shapes, known, [first + place for place in places])
-        return [] if len(places) == len(lines) else sorted(set(range(len(lines))).difference(places))
+        self._notice(messages, shapes, known, [batch.first + place for place in places])
+        return [] if len(places) == batch.num_lines else sorted(set(range(batch.num_lines)).difference(places))
 
-    def _decoded(self, lines: Sequence[bytes]) -> tuple[list[tuple[Message, ...]], list[Types], Sequence[int]]:
+    def _decoded(self, batch: Batch) -> tuple[list[Messages], list[Types], Sequence[int]]:
         """The messages and the roles of the lines that are shaped like plain rows, and where these stand.
 
         Rows of one file tend to have the same roles: those of the last lines are tried first, for all lines together.
         """
         if self._usual is not None:
-            types, decode = self._usual
-            try:
-                return list(map(_messages, map(decode, lines))), [types] * len(lines), range(len(lines))
-            except msgspec.DecodeError:
-                self._usual = None
-        rows, places = _decodable(lines)
+            types, decoder = self._usual
+            rows = _all_decoded(batch, decoder)
+            if rows is not None:
+                return list(map(_messages, rows)), [types] * len(rows), range(len(rows))
+            self._usual = None
+        rows, places = _decodable(batch)
         messages = list(map(_messages, rows))
         shapes = [tuple(map(type, row)) for row in messages]
-        if len(shapes) == len(lines) and shapes.count(shapes[0]) == len(shapes):
+        if len(shapes) == batch.num_lines and shapes.count(shapes[0]) == len(shapes):
             self._usual = shapes[0], _decoder_of(shapes[0])
         return messages, shapes, places
 
@@ -118,17 +121,18 @@ class PlainChat:
             self._shapes[types] = shape_of(types)
         return self._shapes
 
-    def _count(self, messages: list[tuple[Message, ...]], shapes: list[Types], known: dict[Types, Shape]) -> None:
+    def _count(self, messages: list[Messages], shapes: list[Types], known: dict[Types, Shape]) -> None:
         statistics = self.statistics
         statistics.num_rows += len(messages)
-        for types, rows in Counter(shapes).items():
-            statistics.turns[min(known[types].roles.count("user"), MAX_TURNS)] += rows
-            statistics.num_system_rows += rows * (types[0] is System)
-        statistics.row_lengths.add_all(_lengths(messages))
-        for answer, rows in Counter([row[-1].content for row in messages]).items():
-            statistics.add_answer(answer, rows)
+        for types, rows in _by_shape(messages, shapes):
+            statistics.turns[min(known[types].roles.count("user"), MAX_TURNS)] += len(rows)
+            statistics.num_system_rows += len(rows) * (types[0] is System)
+            texts = [list(map(_content, column)) for column in zip(*rows, strict=True)]
+            statistics.row_lengths.add_all(map(sum, zip(*(map(len, column) for column in texts), strict=True)))
+            for answer, number in Counter(texts[-1]).items():
+                statistics.add_answer(answer, number)
 
-    def _notice(self, messages: list[tuple[Message, ...]], shapes: list[Types], known: dict[Types, Shape],
+    def _notice(self, messages: list[Messages], shapes: list[Types], known: dict[Types, Shape],
                 lines: list[int]) -> None:
         if any(known[types].odd for types in set(shapes)):
             for types, line in zip(shapes, lines, strict=True):
@@ -140,49 +144,79 @@ class PlainChat:
                                   lines[:len(compared)])
 
 
-def _lengths(messages: list[tuple[Message, ...]]) -> Iterator[int]:
-    """The characters of each row, as what their sum grew by from row to row."""
-    sums = list(accumulate(map(len, map(_content, chain.from_iterable(messages)))))
-    ends = [sums[end - 1] for end in accumulate(map(len, messages))]
-    return map(sub, ends, [0, *ends])
+def _by_shape(messages: list[Messages], shapes: list[Types]) -> Iterator[tuple[Types, list[Messages]]]:
+    """The rows of each shape together, in the order in which the shapes come."""
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        yield shapes[0], messages
+        return
+    found = dict[Types, list[Messages]]()
+    for row, types in zip(messages, shapes, strict=True):
+        found.setdefault(types, []).append(row)
+    yield from found.items()
 
 
 @lru_cache(maxsize=64)
-def _decoder_of(types: Types) -> Decode:
+def _decoder_of(types: Types) -> Decoder:
     """What decodes rows of these roles and no others."""
     fields = [("messages", GenericAlias(tuple, types))]
     row = msgspec.defstruct("RowOfRoles", fields, forbid_unknown_fields=True, gc=False)
-    return cast(Decode, msgspec.json.Decoder(row).decode)
+    return cast(Decoder, msgspec.json.Decoder(row))
 
 
-def _decodable(lines: Sequence[bytes]) -> tuple[list[PlainRow], Sequence[int]]:
+def _decodable(batch: Batch) -> tuple[list[PlainRow], Sequence[int]]:
     """The rows among the lines that are shaped like plain ones, and where they stand."""
-    try:
-        return list(map(_decode, lines)), range(len(lines))
-    except msgspec.DecodeError:
-        rows, places = list[PlainRow](), list[int]()
-    for place, line in enumerate(lines):
+    rows = _all_decoded(batch, _any_roles)
+    if rows is not None:
+        return rows, range(len(rows))
+    rows, places = list[PlainRow](), list[int]()
+    for place, line in enumerate(batch.lines):
         try:
-            rows.append(_decode(line))
+            rows.append(_any_roles.decode(line))
         except msgspec.DecodeError:
             continue
         places.append(place)
     return rows, places
 
 
-def _are_good(lines: Sequence[bytes], messages: list[tuple[Message, ...]], shapes: Mapping[Types, int],
-              known: Mapping[Types, Shape]) -> bool:
-    """Whether every one of these rows is good, beyond doubt; `shapes` counts them."""
-    if not all(known[types].is_good for types in shapes) or not all(row[-1].content for row in messages):
-        return False
-    text, written = "".join(map(_content, chain.from_iterable(messages))), b"".join(lines)
-    num_keys = sum(known[types].num_colons * rows for types, rows in shapes.items())
-    return ("\0" not in text and written.count(b":") == num_keys + text.count(":")
-            and (b"\\u003" not in written or not _ESCAPED_COLON.search(written)))
+def _all_decoded(batch: Batch, decoder: Decoder) -> list[PlainRow] | None:
+    """A row for each line; None where some line is none.
+
+    The parser takes values one after the other wherever lines end. With a line for each value, and each value but the
+    first opening one, each has a line to itself: what opens a row stands nowhere else behind the end of a line.
+    """
+    try:
+        rows = decoder.decode_lines(batch.written)
+        if (len(rows) == batch.num_lines and batch.written.startswith(OPENING)
+                and batch.written.count(b"\n" + OPENING) == len(rows) - 1):
+            return rows
+        return list(map(decoder.decode, batch.lines))
+    except msgspec.DecodeError:
+        return None
+
+
+def _are_good(written: bytes, messages: list[Messages], shapes: list[Types], known: Mapping[Types, Shape]) -> bool:
+    """Whether every one of these rows is good, beyond doubt."""
+    return (all(known[types].is_good for types in set(shapes)) and all(row[-1].content for row in messages)
+            and (written.rfind(b"\\u00") < 0 or not _HIDING.search(written)) and _writes_keys_once(written, messages))
+
+
+def _writes_keys_once(written: bytes, messages: list[Messages]) -> bool:
+    """Whether no key stands twice in an object; each stands there once, and no escape hides a letter of it."""
+    number = sum(map(len, messages))
+    for key, keys in (("role", number), ("content", number), ("messages", len(messages))):
+        found = written.count(f'"{key}"'.encode())
+        if found != keys and found != keys + _quoted(key, chain.from_iterable(messages)):
+            return False
+    return True
+
+
+def _quoted(key: str, messages: Iterable[Message]) -> int:
+    """How many texts are, or end with, what is written like this key."""
+    return sum(text == key or text.endswith(f'"{key}') for text in map(_content, messages))
 
 
 def shape_of(types: Types) -> Shape:
     """What these roles say, for messages of text alone."""
     roles = tuple(ROLES[kind] for kind in types)
     is_good = roles[-1:] == ("assistant",) and "system" not in roles[1:]
-    return Shape(is_good, roles, plain_prompt(roles), 1 + 2 * len(roles), tuple(odd_turns(roles)) if is_good else ())
+    return Shape(is_good, roles, plain_prompt(roles), tuple(odd_turns(roles)) if is_good else ())

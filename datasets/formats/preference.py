@@ -1,12 +1,13 @@
 """Preference pairs: the examiner of a stretch of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import orjson
 
 from datasets.findings import Findings
 from datasets.formats import FormatFacts
+from datasets.lines import Batch
 from datasets.pairs import FORMAT, as_rows, read_pair
 from datasets.rows import Row, RowRefused, answer_text
 from datasets.statistics import Lengths, Statistics
@@ -21,9 +22,9 @@ class PairExaminer:
     def __init__(self, compared: int):
         self.statistics, self.findings, self.rejected = Statistics(), Findings(compared), Lengths()
 
-    def take(self, lines: Sequence[bytes], first: int) -> list[int]:
+    def take(self, batch: Batch) -> list[int]:
         """No shortcut: every line is looked at on its own."""
-        return list(range(len(lines)))
+        return list(range(batch.num_lines))
 
     def row(self, data: bytes, line: int) -> list[Problem]:
         """Take in one pair by the full rule, or say everything that is wrong with it."""

@@ -19,6 +19,7 @@ from datasets.formats.of_lines import format_of
 from datasets.formats.prepared import read_prepared
 from datasets.image_bytes import MAX_BYTES, ImageFacts, ImageRefused, read_image
 from datasets.ingest import examine_file
+from datasets.lines import Batch
 from datasets.management.commands.datasets import Command
 from datasets.splitting import split_file
 from datasets.token_rows import measure_files
@@ -376,7 +377,7 @@ def test_rows_of_other_roles_among_many_alike_are_taken_as_they_are():
     alike, other, bad = (json.dumps({"messages": [{"role": role, "content": role} for role in roles]}).encode()
                          for roles in (["user", "assistant"], ["system", "user", "assistant"], ["user", "user"]))
     lines, examiner = [alike] * 3 + [other, alike, bad, alike], ChatExaminer(0)
-    assert examiner.take([alike] * 5, 1) == []
-    assert examiner.take(lines, 6) == [5]
-    assert examiner.take([alike.replace(b"}]}", b'}], "messages": []}'), alike], 13) == [0]
+    assert examiner.take(Batch(1, b"\n".join([alike] * 5))) == []
+    assert examiner.take(Batch(6, b"\n".join(lines))) == [5]
+    assert examiner.take(Batch(13, b"\n".join([alike.replace(b"}]}", b'}], "messages": []}'), alike]))) == [0]
     assert (examiner.statistics.num_rows, examiner.statistics.num_system_rows) == (12, 1)

@@ -15,6 +15,7 @@ from datasets.formats.preference import PairExaminer
 from datasets.importers.convert import KINDS
 from datasets.importers.records import Record, RecordRefused
 from datasets.importers.report import Report
+from datasets.lines import Batch
 from datasets.pairs import read_pair
 from datasets.rows import RowRefused, arguments_of, read_row
 
@@ -176,7 +177,7 @@ def test_a_row_that_was_taken_can_be_read_by_a_job(row):
 def test_rows_looked_at_together_are_judged_as_each_is_alone(kind, lines):
     together, alone = kind(MAX_COMPARED_ROWS), kind(MAX_COMPARED_ROWS)
     wrong = {}
-    for place in together.take(lines, 1):
+    for place in together.take(Batch(1, b"\n".join(lines))):
         wrong[place] = together.row(lines[place], place + 1)
     for place, line in enumerate(lines):
         assert bool(alone.row(line, place + 1)) == bool(wrong.get(place))

@@ -15,7 +15,7 @@ from datasets import crew, ingest
 from datasets.cutting import cut_file
 from datasets.formats.chat import ChatExaminer
 from datasets.identity import Identity
-from datasets.lines import read_lines
+from datasets.lines import Batch, read_lines
 from datasets.rows import RowRefused, read_row
 from datasets.stretches import Region, examine_region, stretch_of
 
@@ -37,9 +37,13 @@ def slowly(lines):
     return examiner, bad
 
 
+def together(lines, first=1):
+    return Batch(first, b"\n".join(lines))
+
+
 def fast(lines):
     examiner = ChatExaminer(1000)
-    others = examiner.take(lines, 1)
+    others = examiner.take(together(lines))
     bad = [place + 1 for place in others if examiner.row(lines[place], place + 1)]
     return examiner, bad, others
 
@@ -64,7 +68,7 @@ def test_plain_rows_take_the_shortcut_and_count_alike():
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_the_shortcut_takes_no_row_that_the_rule_refuses(case):
     lines = [case["line"].encode(errors="surrogatepass"), row(1)]
-    others = ChatExaminer(0).take(lines, 1)
+    others = ChatExaminer(0).take(together(lines))
     assert others in ([], [0])
     if not others:
         assert read_row(lines[0])
