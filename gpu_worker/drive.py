@@ -252,6 +252,8 @@ def read_ending(folder: Path) -> Ending:
     stalled = stalls.recorded_stall(folder)
     if stalled is not None:
         exit_record["stalled"] = stalled
+    if exit_record.get("oom_kill"):
+        exit_record |= tail.last_pass(folder)
     said = tail.ending(folder)
     outcomes: dict[str, Outcome] = {"finished": "finished", "failure": "failed", "stopped": "stopped"}
     outcome = outcomes[said["type"]] if said else "lost"

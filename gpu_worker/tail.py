@@ -48,6 +48,14 @@ def ending(folder: Path) -> dict[str, Any] | None:
         offset = after
 
 
+def last_pass(folder: Path) -> dict[str, Any]:
+    """`pass`, what a job on a processor announced of the pass it was at; nothing where there was none."""
+    try:
+        return {"pass": json.loads((folder / "pass.json").read_text())}
+    except (OSError, ValueError):
+        return {}
+
+
 def last_words(path: Path, num_bytes: int = 4000) -> str:
     """The end of a log file."""
     try:

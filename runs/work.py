@@ -21,7 +21,7 @@ from optimize_site.kernel.phases import move
 from optimize_site.kernel.plan_parts import base_model_part
 from optimize_site.kernel.work import Ask, Ending, OneByOne, attempt_folder
 from registry.base_model_queries import base_model_state
-from runs import queries
+from runs import killed, queries
 from runs.descriptor import REINFORCEMENT
 from runs.errors import SnapshotDamaged
 from runs.models import Metric, Run, Snapshot
@@ -39,8 +39,6 @@ from runs.snapshots import verify_snapshot
 TRIED_AGAIN = frozenset({"unexpected", "snapshot_invalid", "job_not_started", "scorer_lost"})
 """Failures that another attempt may not meet again; every other one would only repeat."""
 FIGURES_AT_ONCE = 1000
-OUT_OF_MEMORY = ("This machine ran out of memory and the run's job was ended by its kernel.",
-                 "Lower execution.microBatchSequences or config.maxSeqLength, or turn on model.gradientCheckpointing.")
 
 
 class RunWork(OneByOne):
@@ -339,8 +337,8 @@ def _previous_code(row: Run, attempt: Attempt) -> str:
 def _settle_loss(row: Run, attempt: Attempt, ending: Ending) -> None:
     """A job that died without a word is started again, until it keeps dying without a new save."""
     if ending.exit.get("oom_kill"):
-        fail_run(row, code="out_of_host_memory", reason=OUT_OF_MEMORY[0], hint=OUT_OF_MEMORY[1],
-                 evidence={"exit": ending.exit})
+        reason, hint = killed.killed_words(ending.exit)
+        fail_run(row, code=killed.CODE, reason=reason, hint=hint, evidence={"exit": ending.exit})
         return
     lost = _losses_in_a_row(row)
     is_last = lost >= setting("trainer.jobs.max-attempts")

@@ -6,6 +6,7 @@ import json
 import pytest
 from django.utils import timezone
 
+from gpu_worker.drive import read_ending
 from gpu_worker.engines.plans import complete
 from optimize_site.kernel.errors import Unavailable
 from optimize_site.kernel.models import Attempt, Lease
@@ -333,6 +334,20 @@ def test_a_job_that_the_kernel_ended_for_memory_says_so_and_is_not_tried_again(r
     assert (run.phase, run.failure_code) == ("CLEANING_UP", "out_of_host_memory")
     assert "memory" in run.failure_reason
     assert "microBatchSequences" in run.failure_hint
+
+
+@pytest.mark.requirement("R358")
+def test_a_job_that_the_kernel_ended_in_a_known_pass_says_how_many_tokens_would_fit(run):
+    attempt = claim(run)
+    folder = attempt_folder(attempt.pk)
+    folder.mkdir(parents=True)
+    (folder / "pass.json").write_text(json.dumps({"step": 2, "passTokens": 8192, "fittingTokens": 4100}).ljust(120))
+    (folder / "exit.json").write_text(json.dumps({"code": None, "signal": 9, "oom_kill": True}))
+    run = end(run, attempt, "lost", exit=read_ending(folder).exit)
+    assert "in update 2, in a pass of 8,192 tokens" in run.failure_reason
+    assert run.failure_reason.endswith("about 4,100 would fit.")
+    assert "no pass holds more than about 4,100 tokens" in run.failure_hint
+    assert run.failure_evidence["exit"]["pass"]["fittingTokens"] == 4100
 
 
 @pytest.mark.requirement("R184")

@@ -1,5 +1,7 @@
 """A pass for which there is no memory says where it was and how many tokens would have had room."""
 
+import json
+
 import jobs
 import pytest
 import tiny
@@ -29,7 +31,11 @@ def test_a_pass_that_ran_out_of_memory_says_how_many_tokens_would_fit(
 
     monkeypatch.setattr(trainer.SupervisedTrainer, "pass_loss", short)
     monkeypatch.setattr(memory, "whole_memory", lambda device: memory.used_memory(device) + 1)
-    failed = jobs.failure(jobs.run(tmp_path / "a", tiny.sft_plan(base_model, [write_rows(tiny.ticket_rows(16))])))
+    attempt = jobs.run(tmp_path / "a", tiny.sft_plan(base_model, [write_rows(tiny.ticket_rows(16))]))
+    failed = jobs.failure(attempt)
+    announced = json.loads((attempt / "pass.json").read_text())  # for whoever finds the job gone
+    assert (announced["step"], announced["passTokens"]) == (2, passes[-1])
+    assert 1 <= announced["fittingTokens"] < passes[-1]
     fit = failed["evidence"]["fitting_tokens"]
     assert failed["code"] == code
     assert f"ran out of memory in update 2, in a pass of {passes[-1]:,} tokens; about {fit:,} would fit." in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -14,6 +15,7 @@ from optimize_child.failures import JobFailure, memory_code, out_of_memory
 
 GiB = 1 << 30
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": GiB}
+LINE_BYTES = 120
 SPARE = 0.9
 """Of the memory that is there, what a pass is advised to fill: allocators need some room to move."""
 
@@ -59,17 +61,22 @@ class PassMemory:
     """What passes take, so that one for which there is no room says how many tokens would have had room.
 
     Memory grows with the tokens of a pass. How fast is what the largest pass that succeeded took; before there was
-    one, what the pass that failed had reached.
+    one, what the pass that failed had reached. On a processor each pass is announced in the file `announce`, for
+    whoever finds that the kernel ended the job in it.
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, announce: Path) -> None:
         self._device = device
         self._tokens = self._grown = 0
+        self._file = os.open(announce, os.O_WRONLY | os.O_CREAT, 0o644) if device == "cpu" else None
+        self._whole = whole_memory(device) if device == "cpu" else 0
 
     @contextmanager
     def of(self, tokens: int, *, step: int) -> Iterator[None]:
         """Watch one pass. Raises JobFailure where it ran out of memory."""
         before = used_memory(self._device)
+        if self._file is not None:
+            self._announce(self._file, tokens, self._whole - before, step)
         try:
             yield
         except (MemoryError, RuntimeError) as error:
@@ -80,6 +87,11 @@ class PassMemory:
         if tokens > self._tokens:
             self._tokens = tokens
             self._grown = peak_memory(self._device)["peak_memory_bytes"] - before
+
+    def _announce(self, file: int, tokens: int, room: int, step: int) -> None:
+        fit = tokens_that_fit(room, tokens, grown=self._grown, grown_of=self._tokens, reached=room)
+        line = json.dumps({"step": step, "passTokens": tokens, "fittingTokens": fit})
+        os.pwrite(file, line.ljust(LINE_BYTES).encode(), 0)
 
     def _failure(self, code: str, error: BaseException, tokens: int, before: int, step: int) -> JobFailure:
         room = whole_memory(self._device) - before

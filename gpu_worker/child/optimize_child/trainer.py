@@ -130,7 +130,7 @@ class SupervisedTrainer(SFTTrainer):
         )
         if source is not None and source.mode == TRAINING_STATE:
             self.add_callback(RestoreGenerators(self, source.folder))
-        self._pass_memory = PassMemory(self.args.device.type)
+        self._pass_memory = PassMemory(self.args.device.type, attempt / "pass.json")
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
         """A branch that keeps its source's training state starts from its optimizer."""
