@@ -138,7 +138,8 @@ class Preference(Part):
 
     beta: Number | None = note("How strongly the run holds to the reference.", "0.1")
     loss_type: Literal["sigmoid", "ipo"] | None = note("The loss over a pair.", "sigmoid")
-    fused_loss: bool | None = note("Compute the loss without keeping every pair's logits.", "true where it applies")
+    fused_loss: bool | None = note("Keep no pass's logits: pairs one by one, or on a GPU Liger's fused loss.",
+                                   "true where a pass holds more than one pair")
 
 
 class Model(Part):
@@ -221,8 +222,8 @@ class Execution(Part):
 
     gpus: Count | None = note("Devices the job claims.", "1")
     rollout_gpus: Count | None = note("Not supported; above zero is refused.", "0")
-    micro_batch_sequences: Count | None = note("The most sequences of one pass on a device; only peak memory changes.",
-                                               "chosen by the job")
+    micro_batch_sequences: Count | None = note("The most sequences of one pass on a device, a pair being two; "
+                                               "only peak memory changes.", "chosen by the job")
     save_every: Count | None = note("Updates between snapshots.", "off: one save, at the end")
     keep_adapters: Count | None = note("Unreferenced adapter snapshots kept.", "5")
     keep_training_states: Count | None = note("Training states kept.", "2")

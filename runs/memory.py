@@ -25,9 +25,11 @@ HEAD_TILE = 32_768
 HEAD_COPIES = 8
 """How often the head holds a trained token's tile on its way forward and back; measured."""
 WHOLE_LOGITS = 3
-"""How often a pass that keeps its logits holds them: themselves, their log-probabilities, their gradient."""
+"""How often a head that is not computed in tiles holds logits: themselves, their log-probabilities, their gradient."""
 CHECKED_ROWS = 2
 """Rows whose loss is computed once more the plain way at the start, which scores their every position."""
+CHECKED_SHARE = 0.5
+"""The same of a pair whose logits are held whole: that loss has no gradient, so a position takes half."""
 LIBRARIES = round(0.45 * GIB)
 """A job's process before it loads anything, measured."""
 SAMPLED_AT_ONCE = 32
@@ -142,23 +144,38 @@ def _adapters(config: Mapping[str, Any]) -> int:
     return 2 if rl and rl["klBeta"] > 0 and "warmStartConfigHash" in config else 1
 
 
-def largest_pass(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None) -> tuple[int, int]:
-    """The most sequences one pass can carry, and the length of each: the longest row's, else the limit. A pair is two
-    sequences, and pairs go through one at a time but where the run keeps all of a pass's logits."""
-    sequences = config["hyperparams"]["training"]["microBatchPerGpu"]
-    if config["method"] == "dpo" and not _keeps_logits(config):
-        sequences = 1
-    if execution.get("microBatchSequences"):
-        sequences = min(sequences, execution["microBatchSequences"])
+def largest_pass(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None,
+                 kind: str = "cpu") -> tuple[int, int]:
+    """The most sequences one pass can carry, and the length of each: the longest row's, else the limit."""
     limit = config["maxSeqLength"]
     length = limit if longest_row is None or config["data"]["packing"] else min(limit, longest_row)
-    return int(sequences) * (2 if config["method"] == "dpo" else 1), int(length)
+    if config["method"] == "dpo":
+        return 2 * _pairs_computed(config, execution, kind), int(length)
+    sequences = int(config["hyperparams"]["training"]["microBatchPerGpu"])
+    return min(sequences, int(execution.get("microBatchSequences") or sequences)), int(length)
 
 
-def _keeps_logits(config: Mapping[str, Any]) -> bool:
-    """Whether a pass holds the logits of all its tokens, as `preference.fusedLoss: false` asks of several pairs."""
-    return config["method"] == "dpo" and not config["preference"]["fusedLoss"] \
-        and config["hyperparams"]["training"]["microBatchPerGpu"] > 1
+def _pairs_computed(config: Mapping[str, Any], execution: Mapping[str, Any], kind: str) -> int:
+    """Pairs that are computed at once: of several in a pass, a processor that need not keep logits takes one by one."""
+    pairs = pairs_a_pass(config, execution)
+    return 1 if kind == "cpu" and config["preference"]["fusedLoss"] else pairs
+
+
+def pairs_a_pass(config: Mapping[str, Any], execution: Mapping[str, Any]) -> int:
+    """The pairs of a pass. A pair is two of the sequences that `execution.microBatchSequences` allows one."""
+    pairs, stated = int(config["hyperparams"]["training"]["microBatchPerGpu"]), execution.get("microBatchSequences")
+    return min(pairs, max(1, int(stated) // 2)) if stated else pairs
+
+
+def _scored_whole(config: Mapping[str, Any], execution: Mapping[str, Any], kind: str, tokens: int,
+                  share: float) -> float | None:
+    """Of how many of a pass's tokens the head of a preference run holds whole logits: of all, where it keeps those of
+    a pass (`preference.fusedLoss: false`) or takes one pair on a GPU; of one pair's answers under Liger's fused loss.
+    None where it computes them in tiles."""
+    pairs, is_fused = pairs_a_pass(config, execution), config["preference"]["fusedLoss"]
+    if kind == "cpu":
+        return None if is_fused or pairs == 1 else tokens
+    return tokens / pairs * max(share, CHECKED_SHARE) if is_fused and pairs > 1 else tokens
 
 
 def largest_group(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None) -> tuple[int, int]:
@@ -198,11 +215,15 @@ def _activations(config: Mapping[str, Any], execution: Mapping[str, Any], shape:
     if "rlHyperparams" in config:
         prompt, completions = largest_group(config, execution, longest_row)
         return _held(config, shape, kind, tokens=round((prompt + completions) * KEPT_OF_GROUP), trained=completions)
-    sequences, length = largest_pass(config, execution, longest_row)
+    sequences, length = largest_pass(config, execution, longest_row, kind)
     share = 1.0 if trained_share is None else trained_share
-    trained = sequences * length if _keeps_logits(config) else share * sequences * length
-    update = _held(config, shape, kind, tokens=sequences * length, trained=trained)
-    return max(update, round(min(sequences, CHECKED_ROWS) * length * _head(config, shape)))
+    tokens = sequences * length
+    scored = _scored_whole(config, execution, kind, tokens, share) if config["method"] == "dpo" else None
+    if scored is not None:
+        kept = _held(config, shape, kind, tokens=tokens, trained=0)
+        return kept + round(scored * WHOLE_LOGITS * shape.vocabulary * FP32)
+    update = _held(config, shape, kind, tokens=tokens, trained=share * tokens)
+    return max(update, round(min(sequences, CHECKED_ROWS) * length * _tiles(shape)))
 
 
 def _held(config: Mapping[str, Any], shape: Shape, kind: str, *, tokens: int, trained: float) -> int:
@@ -210,13 +231,11 @@ def _held(config: Mapping[str, Any], shape: Shape, kind: str, *, tokens: int, tr
     kept = shape.kept_a_token * shape.layers
     if config["model"]["gradientCheckpointing"]:
         kept = shape.hidden * shape.layers + shape.kept_a_token
-    return round(tokens * kept * COMPUTE_BYTES[kind] * KEPT_TWICE[kind] + trained * _head(config, shape))
+    return round(tokens * kept * COMPUTE_BYTES[kind] * KEPT_TWICE[kind] + trained * _tiles(shape))
 
 
-def _head(config: Mapping[str, Any], shape: Shape) -> int:
-    """Bytes that the output head holds of one trained token: tiles of its logits, or all of them."""
-    if _keeps_logits(config):
-        return WHOLE_LOGITS * shape.vocabulary * FP32
+def _tiles(shape: Shape) -> int:
+    """Bytes that an output head which is computed in tiles of the vocabulary holds of one trained token."""
     return HEAD_COPIES * min(shape.vocabulary, HEAD_TILE) * FP32
 
 

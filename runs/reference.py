@@ -30,7 +30,7 @@ shows every setting with the value it would train at.
 One update takes `microBatchPerGpu × gradientAccumulation` sequences. Where neither is stated, a pass is the largest of
 8, 4, 2 and 1 sequences whose tokens (times `maxSeqLength`) fit 4096, accumulated to 8 sequences. Where one is stated,
 the other is 8 divided by it, rounded up. Both stand in the resolved configuration. `execution.microBatchSequences`
-lowers only how many sequences go through at once; the update stays the same.
+lowers only how many sequences go through at once, a preference pair being two; the update stays the same.
 
 ## What runs in this version
 

@@ -10,14 +10,14 @@ PASS_FIELDS = ("execution.microBatchSequences", "config.hyperparams.training.mic
 
 
 def halved_execution(run: Run) -> dict[str, Any] | None:
-    """The execution settings with the pass halved; None where it was stated, halved before, or is one sequence.
+    """The execution settings with the pass halved; None where it was stated, halved before, or cannot be less.
 
     The update is the same and so is the configuration's hash: passes are summed into it, however many there are.
     """
     if any(path in run.stated for path in PASS_FIELDS) or run.execution.get("microBatchSequences"):
         return None
-    size = _pass_of(run.config)
-    return dict(run.execution) | {"microBatchSequences": size // 2} if size > 1 else None
+    size, least = _pass_of(run.config)
+    return dict(run.execution) | {"microBatchSequences": size // 2} if size > least else None
 
 
 def halved_warning(execution: Mapping[str, Any]) -> dict[str, str]:
@@ -28,8 +28,9 @@ def halved_warning(execution: Mapping[str, Any]) -> dict[str, str]:
             "same."}
 
 
-def _pass_of(config: Mapping[str, Any]) -> int:
-    """How many sequences a pass takes: of a reinforcement step, a prompt's whole group."""
-    if "hyperparams" in config:
-        return int(config["hyperparams"]["training"]["microBatchPerGpu"])
-    return int(config["rlHyperparams"]["groupSize"])
+def _pass_of(config: Mapping[str, Any]) -> tuple[int, int]:
+    """How many sequences a pass takes, of a reinforcement step a prompt's whole group; and the fewest it can take."""
+    if "rlHyperparams" in config:
+        return int(config["rlHyperparams"]["groupSize"]), 1
+    each = 2 if config["method"] == "dpo" else 1
+    return each * int(config["hyperparams"]["training"]["microBatchPerGpu"]), each

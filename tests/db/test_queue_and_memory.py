@@ -7,6 +7,7 @@ from optimize_site.kernel.models import Device
 from runs.errors import RunNotWaiting
 from runs.models import Run
 from runs.operations import advance_run, prioritize_run
+from runs.operations.smaller_passes import halved_execution
 from tests.factories import make_device, make_run
 from tests.playing import STARTED, WORK, claim, end, failure, reread, say
 
@@ -76,6 +77,14 @@ def test_out_of_device_memory_is_tried_once_more_with_half_the_sequences_a_pass(
     assert WORK.plan(WORK.get(run.pk), claim(run))["execution"]["microBatchSequences"] == whole // 2
     assert run.config_hash == config_hash
     assert "started again with at most" in run.warnings[-1]["message"]
+
+
+@pytest.mark.requirement("R358", "R269")
+@pytest.mark.parametrize(("pairs", "halved"), [(4, 4), (2, 2), (1, None)])
+def test_half_the_sequences_of_a_pass_of_pairs_are_half_of_its_pairs(device, pairs, halved):
+    run = waiting()
+    run.config = run.config | {"method": "dpo", "hyperparams": {"training": {"microBatchPerGpu": pairs}}}
+    assert (halved_execution(run) or {}).get("microBatchSequences") == halved
 
 
 @pytest.mark.requirement("R358")

@@ -7,7 +7,7 @@ import jobs
 import pytest
 import tiny
 import torch
-from optimize_child.preference_trainer import preference_loss
+from optimize_child.pair_loss import preference_loss
 from safetensors.torch import load_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -86,15 +86,33 @@ def test_what_the_prediction_takes_for_granted_is_said():
     assert "Not measured on GPUs" in predicted(kind="cuda").note
 
 
-def test_a_pair_is_two_sequences_and_pairs_go_through_one_at_a_time():
-    short = {"method": "dpo", "maxSeqLength": 512}
-    config = resolved(short).config
+SHORT = {"method": "dpo", "maxSeqLength": 512}
+KEPT = SHORT | {"preference": {"fusedLoss": False}}
+
+
+@pytest.mark.requirement("R269")
+def test_a_pair_is_two_sequences_and_a_processor_takes_pairs_one_at_a_time():
+    config, whole = resolved(SHORT).config, resolved(KEPT).config
     assert config["hyperparams"]["training"]["microBatchPerGpu"] == 4
     assert largest_pass(config, {}, 300) == (2, 300)
-    whole = resolved(short | {"preference": {"fusedLoss": False}}).config
     assert largest_pass(whole, {}, 300) == (8, 300)
-    kept = predicted(short | {"preference": {"fusedLoss": False}}).parts["activations"]
-    assert kept > 2 * predicted(short).parts["activations"]
+    assert [largest_pass(whole, {"microBatchSequences": most}, 300)[0] for most in (9, 6, 5, 1)] == [8, 6, 4, 2]
+    assert predicted(KEPT).parts["activations"] > 2 * predicted(SHORT).parts["activations"]
+
+
+@pytest.mark.requirement("R268")
+def test_on_a_gpu_pairs_go_through_together_and_the_head_holds_the_logits_of_one():
+    assert largest_pass(resolved(SHORT).config, {}, 300, "cuda") == (8, 300)
+
+    def activations(config, trained):
+        return predicted(config, kind="cuda", longest=300, trained=trained).parts["activations"]
+
+    logit_bytes = 3 * SHAPE.vocabulary * 4
+    assert activations(KEPT, 1.0) - activations(SHORT, 1.0) == pytest.approx((8 - 2) * 300 * logit_bytes, rel=1e-6)
+    assert activations(SHORT, 1.0) - activations(SHORT, 0.6) == pytest.approx(0.4 * 600 * logit_bytes, rel=1e-6)
+    assert activations(SHORT, 0.1) == activations(SHORT, 0.5)
+    single = SHORT | {"hyperparams": {"training": {"microBatchPerGpu": 1}}}
+    assert activations(single, 0.1) == activations(single, 1.0) > 600 * logit_bytes
 
 
 def test_a_reinforcement_pass_is_a_prompt_with_its_group_behind_it():

@@ -1,5 +1,6 @@
 """The form of the project: where things lie, and what it is pinned to."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -29,16 +30,21 @@ def test_the_suite_runs_on_pytest_with_pytest_django():
     assert "pytest-django==" in pinned
 
 
-@pytest.mark.parametrize("name", ["server", "jobs", "jobs-gpu", "test"])
+@pytest.mark.parametrize("name", ["server", "jobs", "jobs-gpu", "test", "test-jobs-alone"])
 def test_every_requirement_is_one_exact_version(name):
     lines = [line.split(";")[0].strip() for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()]
     loose = [line for line in lines if line and not line.startswith(("#", "-")) and "==" not in line]
     assert not loose
 
 
-@pytest.mark.parametrize("name", ["server", "jobs", "jobs-gpu", "test"])
+@pytest.mark.parametrize("name", ["server", "jobs", "jobs-gpu", "test", "test-jobs-alone"])
 def test_no_requirement_names_a_registry_s_address(name):
     assert "://" not in (ROOT / "requirements" / f"{name}.txt").read_text()
+
+
+def test_the_tests_compute_the_fused_loss_of_the_release_that_a_gpu_runs():
+    gpu, alone = ((ROOT / "requirements" / f"{name}.txt").read_text() for name in ("jobs-gpu", "test-jobs-alone"))
+    assert re.search(r"^liger-kernel==.*$", gpu, re.M)[0] == re.search(r"^liger-kernel==.*$", alone, re.M)[0]
 
 
 @pytest.mark.requirement("R007")

@@ -7,12 +7,13 @@ from typing import Any, Literal, NamedTuple
 # Decoders whose attention is plain causal attention over all that came before, checked against padding in our tests.
 CAUSAL_DECODERS = frozenset({"llama", "mistral", "qwen2", "qwen3", "smollm3"})
 
-Kind = Literal["plain", "compact", "unpadded"]
+Kind = Literal["plain", "compact", "unpadded", "fused"]
 
 
 class ComputePath(NamedTuple):
     """`plain` is TRL as it is. `compact` computes logits only where a token is trained. `unpadded` also leaves out the
-    padding, and with `share_prefix` computes the shared beginning of a pass's rows once."""
+    padding, and with `share_prefix` computes the shared beginning of a pass's rows once. `fused` is for pairs: a padded
+    pass of many of them, logits of one at a time."""
 
     kind: Kind
     share_prefix: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from optimize_child import sft
+from optimize_child import fused_pairs, sft
 from optimize_child.branch import TRAINING_STATE
 from optimize_child.compute_path import ComputePath
 from optimize_child.job import Job
@@ -17,6 +17,8 @@ from optimize_child.run_rows import RunRows
 from optimize_child.token_rows import TokenRows
 from optimize_child.trainer import SupervisedTrainer
 
+REFERENCE_TICK = 64
+
 
 def run(job: Job) -> None:
     """The whole of one attempt, from its plan to its last event."""
@@ -25,6 +27,9 @@ def run(job: Job) -> None:
 
 class PreferenceRun(sft.Run):
     """One attempt of a run over preference pairs; an example is a pair, a sequence its two rows."""
+
+    unfused = ""
+    """Why a GPU does not take Liger's loss where it would."""
 
     def _read(self) -> RunRows:
         validation = self.plan["validation"]
@@ -54,10 +59,24 @@ class PreferenceRun(sft.Run):
 
     # -- how pairs are laid out ----------------------------------------------------------------------------------------
 
+    def _micro(self) -> int:
+        """Pairs a pass may hold. Of the sequences that `execution` allows a pass, a pair is two."""
+        pairs: int = self.training["microBatchPerGpu"]
+        stated = self.plan["execution"].get("microBatchSequences")
+        return min(pairs, max(1, stated // 2)) if stated else pairs
+
     def _path(self) -> ComputePath:
         if self._keeps_whole_passes():
             return ComputePath("compact", False, "preference.fusedLoss is false, so a pass holds all of its pairs")
-        return super()._path()
+        usual = super()._path()
+        if self._micro() == 1 or self.plan["strict"]:
+            return usual
+        reason = fused_pairs.why_not(self.model, self.device)
+        if reason is None:
+            return ComputePath("fused", False, "a pass holds more than one pair, and Liger's fused loss can be used")
+        if self.device != "cpu":
+            self.unfused = f", since {reason}"
+        return usual
 
     def _layout(self, rows: TokenRows) -> Layout:
         first = 0 if rows is self.rows else len(self.rows)
@@ -66,14 +85,15 @@ class PreferenceRun(sft.Run):
         return PaddedPairs(rows, self._pairs_a_pass(), self.tokenizer.pad_token_id or 0, first)
 
     def _plain_layout(self, rows: TokenRows) -> Layout:
-        return PaddedPairs(rows, self._micro(), self.tokenizer.pad_token_id or 0)
+        """One pair at a time, since the plain way holds all logits of a pass."""
+        return PaddedPairs(rows, 1, self.tokenizer.pad_token_id or 0)
 
     def _keeps_whole_passes(self) -> bool:
         """Whether the run asked that the logits of all pairs of a pass be held, as TRL's own loss does."""
         return self._micro() > 1 and not self.config["preference"]["fusedLoss"]
 
     def _pairs_a_pass(self) -> int:
-        return self._micro() if self._keeps_whole_passes() else 1
+        return self._micro() if self.path.kind == "fused" or self._keeps_whole_passes() else 1
 
     # -- the trainer ---------------------------------------------------------------------------------------------------
 
@@ -94,11 +114,11 @@ class PreferenceRun(sft.Run):
         of_base = self.source is not None and self.source.mode == TRAINING_STATE
         used = self._used()
         self.job.stage("reference", 0, len(used))
-        for at, number in enumerate(used):
-            trainer.read_reference(self.layout.passes([self.sequences[number]]), of_base=of_base)
-            if at % 64 == 63:
-                self.job.stage("reference", at + 1, len(used))
-                self.job.leave_if_asked()
+        for start in range(0, len(used), REFERENCE_TICK):
+            pairs = [self.sequences[number] for number in used[start : start + REFERENCE_TICK]]
+            trainer.read_reference(self.layout.passes(pairs), of_base=of_base)
+            self.job.stage("reference", start + len(pairs), len(used))
+            self.job.leave_if_asked()
         trainer.read_reference(self.course.validation, of_base=of_base)
 
     def _used(self) -> list[int]:
@@ -110,7 +130,11 @@ class PreferenceRun(sft.Run):
 
     def _resolved(self) -> dict[str, Any]:
         preference = self.config["preference"]
-        how = "every pair of a pass at once" if self._keeps_whole_passes() else "one pair at a time"
         loss = {"kind": preference["lossType"], "beta": preference["beta"], "fused": not self._keeps_whole_passes(),
-                "how": how}  # fmt: skip
+                "liger": self.path.kind == "fused", "how": self._how()}  # fmt: skip
         return {**super()._resolved(), "preferenceLoss": loss}
+
+    def _how(self) -> str:
+        if self.path.kind == "fused":
+            return f"with Liger's fused loss, {self._micro()} pairs a pass"
+        return "every pair of a pass at once" if self._keeps_whole_passes() else f"one pair at a time{self.unfused}"

@@ -12,8 +12,9 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch.nn.functional import logsigmoid
 
+from optimize_child.fused_pairs import fused_losses
+from optimize_child.pair_loss import preference_loss
 from optimize_child.token_rows import IGNORED
 from optimize_child.trainer import SupervisedTrainer
 
@@ -34,8 +35,13 @@ class PreferenceTrainer(SupervisedTrainer):
         under the model without its adapter."""
         with self._untouched(), self.model.disable_adapter() if of_base else nullcontext():
             for part in passes:
-                found = self.answer_logps(self.model, part)[0].tolist()
-                self._reference.update(zip(part["rows"].tolist(), found, strict=True))
+                self._reference.update(zip(part["rows"].tolist(), self._logps(part).tolist(), strict=True))
+
+    def _logps(self, part: dict[str, Any]) -> torch.Tensor:
+        """The log-probability of each row's answer, computed as the updates will."""
+        if self._path.kind != "fused":
+            return self.answer_logps(self.model, part)[0]
+        return self._fused(part, torch.zeros(len(part["rows"]), device=self.args.device))[1]
 
     @contextmanager
     def _untouched(self) -> Iterator[None]:
@@ -55,6 +61,16 @@ class PreferenceTrainer(SupervisedTrainer):
                 return _unpadded(model, inputs, self._prepare_inputs(part["shift_labels"]))
             return _padded(model, inputs, self._prepare_inputs(part["labels"]))
 
+    def _fused(self, part: dict[str, Any], reference: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The summed loss of a pass's pairs and the log-probability of each row's answer, with Liger's loss.
+
+        The decoder is called below the wrapper in which the trainer computes in lower precision; so that is said here.
+        """
+        inputs = self._prepare_inputs({name: part[name] for name in INPUTS if name in part})
+        base = self.model.get_base_model()
+        with self.accelerator.autocast():
+            return fused_losses(base, inputs, part["labels"], reference, beta=self._beta, loss_type=self._loss_type)
+
     def share_of(self, part: dict[str, Any]) -> int:
         return len(part["rows"]) // 2
 
@@ -66,12 +82,14 @@ class PreferenceTrainer(SupervisedTrainer):
 
     def pass_loss(self, model: Any, part: dict[str, Any], whole: int) -> torch.Tensor:
         """The summed loss of a pass's pairs, over the number of pairs of the whole."""
-        logps, lengths = self.answer_logps(model, part)
-        reference = torch.tensor([self._reference[row] for row in part["rows"].tolist()], device=logps.device)
-        moved = logps - reference
-        losses = preference_loss(moved, lengths, beta=self._beta, loss_type=self._loss_type)
-        self._note(self._beta * moved.detach())
-        return losses.sum() / whole
+        reference = torch.tensor([self._reference[row] for row in part["rows"].tolist()], device=self.args.device)
+        if self._path.kind == "fused":
+            total, logps = self._fused(part, reference)
+        else:
+            logps, lengths = self.answer_logps(model, part)
+            total = preference_loss(logps - reference, lengths, beta=self._beta, loss_type=self._loss_type).sum()
+        self._note(self._beta * (logps.detach() - reference))
+        return total / whole
 
     def _note(self, rewards: torch.Tensor) -> None:
         """The implicit rewards of the paper: beta times how far the policy moved on each answer."""
@@ -84,17 +102,6 @@ class PreferenceTrainer(SupervisedTrainer):
             ("reward_rejected", rejected),
         ):
             found[name] += values.tolist()
-
-
-def preference_loss(moved: torch.Tensor, lengths: torch.Tensor, *, beta: float, loss_type: str) -> torch.Tensor:
-    """The loss of each pair. `moved` is policy minus reference log-probability of rows chosen, rejected, chosen, …
-
-    `sigmoid` is equation 7 of the DPO paper; `ipo` equation 17 of the IPO paper over means per token, as TRL has it.
-    """
-    if loss_type == "ipo":
-        mean = moved / lengths.clamp(min=1)
-        return (mean[0::2] - mean[1::2] - 1 / (2 * beta)) ** 2
-    return -logsigmoid(beta * (moved[0::2] - moved[1::2]))
 
 
 def _unpadded(model: Any, inputs: dict[str, Any], labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
