@@ -14,6 +14,15 @@ os.environ["OPTIMIZE_STATIC_STORAGE"] = "django.contrib.staticfiles.storage.Stat
 os.environ.setdefault("OPTIMIZE_SECRET_KEY", "a key for tests only")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def quick_passwords():
+    """Hash passwords quickly; how slowly is Django's business."""
+    from django.test import override_settings
+
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
+
+
 @pytest.fixture
 def own_state(tmp_path, monkeypatch):
     """A state folder of the test's own, and no other box that commands would speak to."""

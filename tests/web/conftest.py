@@ -15,12 +15,6 @@ def browser_of(role: str, **options) -> Client:
     return client
 
 
-@pytest.fixture(autouse=True)
-def quick_passwords(settings):
-    """Hash passwords quickly; how slowly is Django's business."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 @pytest.fixture
 def viewer(db) -> Client:
     return browser_of("viewer")
