@@ -124,6 +124,21 @@ class ScorerPart(Part, frozen=True, kw_only=True):
     spec: dict[str, Any]
 
 
+class SamplerPart(Part, frozen=True, kw_only=True):
+    """Who samples completions: the trainer's own model, or vLLM with a share of the device's memory.
+
+    `python` is the interpreter that has vLLM, the job's own where it is empty. A run that does not require vLLM samples
+    with its own model where vLLM does not start.
+    """
+
+    kind: Literal["own", "vllm"] = "own"
+    reason: str = ""
+    python: str = ""
+    memory_share: float = 0.0
+    at_once: int = 0
+    required: bool = False
+
+
 class ReinforcementPlan(Plan, frozen=True, kw_only=True):
     """Learning from scored completions of the dataset's prompts; `config` holds `rlHyperparams` and `reward`.
 
@@ -137,6 +152,7 @@ class ReinforcementPlan(Plan, frozen=True, kw_only=True):
     config: dict[str, Any]
     execution: dict[str, Any]
     scorer: ScorerPart
+    sampler: SamplerPart = SamplerPart()
     warm_start: WarmStartPart | None = None
     total_steps: int | None = None
     resume: ResumePart | None = None

@@ -209,7 +209,7 @@ def test_the_plain_way_samples_and_computes_otherwise_and_goes_on_to_the_same_by
     whole, first = train(**plain), train(**plain, pause_at=1)
     second = train(**plain, first_attempt=False, resume=jobs.newest_snapshot(first))
     assert jobs.adapter_bytes(whole) == jobs.adapter_bytes(second)
-    assert tiny.events_of(whole, "engine_config")[0]["resolved"]["policyLoss"]["sampling"] == "library"
+    assert tiny.events_of(whole, "engine_config")[0]["resolved"]["sampler"]["generation"] == "library"
 
 
 def test_recomputing_activations_changes_no_number(train):

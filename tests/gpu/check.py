@@ -4,6 +4,7 @@ Trains and answers with the tiny model on the device and beside it on the CPU, a
 the exit status is 0 when all hold. It is no part of the test suites: those need no GPU.
 """
 
+import importlib.util
 import json
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from optimize_child.tokenizer import load_tokenizer  # noqa: E402
 
 # bf16 keeps about three digits; a tiny random model's loss is near 6.
 TOLERANCE = 0.03
+VLLM_GAP = 0.05
 
 
 def main() -> int:
@@ -32,7 +34,8 @@ def main() -> int:
     base = tiny.make_base_model(folder / "base")
     rows = folder / "train.jsonl"
     rows.write_text("".join(f"{json.dumps(row)}\n" for row in tiny.ticket_rows(24)))
-    results = [losses_agree(folder, base, rows), resumes(folder, base, rows), answers_agree(base)]
+    results = [losses_agree(folder, base, rows), resumes(folder, base, rows), answers_agree(base),
+               vllm_samples(folder, base, rows)]  # fmt: skip
     return 0 if all(results) else 1
 
 
@@ -69,6 +72,23 @@ def resumes(folder: Path, base: Path, rows: Path) -> bool:
     ours, theirs = jobs.metrics(second, "loss"), jobs.metrics(whole, "loss")[snapshot["step"] :]
     worst = max(abs(a - b) / b for a, b in zip(ours, theirs, strict=True))
     return told("resume", worst <= TOLERANCE, f"{worst:.2g} apart")
+
+
+def vllm_samples(folder: Path, base: Path, rows: Path) -> bool:
+    """vLLM, where it is installed, samples three updates of an adapter that moves: its probabilities stay the trainer's
+    up to bf16, and its process and its memory are gone with the run."""
+    if importlib.util.find_spec("vllm") is None:
+        return told("vllm", True, "not installed, not checked")
+    before = torch.cuda.mem_get_info()[0]
+    changes = {"config.rlHyperparams.maxSteps": 3, "config.rlHyperparams.optimizer.learningRate": 0.01}
+    beside = {"kind": "vllm", "reason": "", "python": "", "memory_share": 0.3, "at_once": 8, "required": True}
+    attempt = jobs.run(folder / "vllm", cuda(tiny.rl_plan(base, [rows], sampler=beside, **changes)))
+    gaps = jobs.metrics(attempt, "sampler_gap")
+    version = tiny.events_of(attempt, "engine_config")[0]["resolved"]["sampler"]["version"]
+    torch.cuda.empty_cache()
+    kept = (before - torch.cuda.mem_get_info()[0]) / 2**30
+    holds = len(gaps) == 3 and max(gaps) <= VLLM_GAP and kept < 1
+    return told("vllm", holds, f"{version}, at most {max(gaps):.2g} apart, {kept:.2f} GiB kept")
 
 
 def answers_agree(base: Path) -> bool:

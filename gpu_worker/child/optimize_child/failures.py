@@ -25,6 +25,8 @@ CODES = frozenset(
         "snapshot_invalid",
         "scorer_lost",
         "scorer_not_ready",
+        "rollout_engine_lost",
+        "rollout_engine_not_ready",
         "warm_start_invalid",
         "data_error",
         "unexpected",

@@ -17,6 +17,8 @@ from optimize_child.failures import JobFailure
 BOUND = {"cpu": 1e-5, "cuda": 3e-2}
 # Absolute differences of a token's log-probability, as it was sampled and as the update computes it.
 SAMPLED_BOUND = {"cpu": 1e-3, "cuda": 5e-2}
+# Mean absolute differences of the same between the trainer and another engine that sampled.
+ENGINE_BOUND = {"cpu": 1e-2, "cuda": 5e-2}
 ROWS = 2
 REFUSED_ABOVE = 5.0
 
@@ -70,6 +72,25 @@ def check_sampled(events: EventLog, device: str, sampled: torch.Tensor, learned:
             f"A sampled token's log-probability is {value:.2g} from what the update computes; allowed is {bound:.2g}.",
             hint="Set trainer.jobs.strict-compute = true in the box's settings.toml, which samples and computes the "
             "plain way, and start it again.",
+        )
+
+
+def check_engine(events: EventLog, device: str, gap: float, step: int, *, tell: bool) -> None:
+    """The engine that sampled an update computes the policy that learns from it; told of where `tell` says so.
+
+    Raises JobFailure `reference_check_failed` where they are more than five times the bound apart.
+    """
+    bound = ENGINE_BOUND[device]
+    if tell:
+        detail = "the mean difference of a sampled token's log-probability, the sampling engine's and the trainer's"
+        events.emit("check", name="on_policy", passed=gap <= bound, value=gap, bound=bound, detail=detail)
+    if gap > bound * REFUSED_ABOVE:
+        raise JobFailure(
+            "reference_check_failed",
+            f"What sampled update {step} and the trainer are {gap:.2g} apart about a token's log-probability; allowed "
+            f"is {bound * REFUSED_ABOVE:.2g}.",
+            hint='Set trainer.rollouts.sampler = "own" in the box\'s settings.toml, which samples with the trainer\'s '
+            "own model, and start it again.",
         )
 
 

@@ -11,6 +11,7 @@ from optimize_child import reference_check, sft
 from optimize_child.answers import Limits
 from optimize_child.branch import TRAINING_STATE, WEIGHTS
 from optimize_child.compute_path import ComputePath
+from optimize_child.failures import JobFailure
 from optimize_child.job import Job
 from optimize_child.questions import answer_text, stop_ids
 from optimize_child.rewards import RewardRule
@@ -18,6 +19,7 @@ from optimize_child.rl_layout import Completions, PaddedGroups, SharedPrompt
 from optimize_child.rl_loss import objective_of
 from optimize_child.rl_prompts import Room, read_prompts
 from optimize_child.rl_rolling import Roller
+from optimize_child.rl_samplers import EngineShape, OwnSampler, VllmSampler
 from optimize_child.rl_settings import as_supervised, rl_hyperparameters, rl_updates
 from optimize_child.rl_start import WarmStart, lora_of
 from optimize_child.rl_trainer import PolicyTrainer
@@ -34,7 +36,7 @@ def run(job: Job) -> None:
     try:
         sft.follow(run_)
     finally:
-        run_.scorer.close()
+        run_.close()
 
 
 class ReinforcementRun(sft.Run):
@@ -45,6 +47,13 @@ class ReinforcementRun(sft.Run):
         self.rl = self.config["rlHyperparams"]
         self.warm_start = WarmStart(self.plan["warm_start"]) if self.plan.get("warm_start") else None
         self.scorer = ScorerProcess(self.plan["scorer"], job.folder / "scorer.log")
+        self.engine: VllmSampler | None = None
+
+    def close(self) -> None:
+        """Let the processes beside the job end."""
+        self.scorer.close()
+        if self.engine:
+            self.engine.close()
 
     # -- what is read ------------------------------------------------------------------------------------------------
 
@@ -69,10 +78,46 @@ class ReinforcementRun(sft.Run):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """What scores is ready before the model is loaded: a reward that cannot score is told in seconds."""
+        """What scores is ready before the model is loaded: a reward that cannot score is told in seconds. So is vLLM,
+        which measures what is free."""
         self.job.stage("starting_scorer")
         self.scorer.start()
+        self._start_engine()
         super().build()
+
+    def _start_engine(self) -> None:
+        """vLLM, where the plan names it. Where it does not start and the box does not ask for it, the run samples with
+        its own model."""
+        part = self.plan.get("sampler") or {}
+        self.why_own = part.get("reason", "")
+        if part.get("kind") != "vllm":
+            return
+        self.job.leave_if_asked()
+        self.job.stage("starting_vllm")
+        self.engine = VllmSampler(
+            self._engine_shape(part), base=self.base, base_model=self.plan["base_model"], attempt=self.job.folder,
+            python=part["python"],
+        )  # fmt: skip
+        try:
+            self.engine.start()
+        except JobFailure as failure:
+            if part["required"]:
+                raise
+            self.engine.close()
+            self.engine, self.why_own = None, failure.reason
+            message = f"{failure.reason} The run samples with its own model."
+            self.job.events.emit("warning", code=failure.code, message=message)
+
+    def _engine_shape(self, part: dict[str, Any]) -> EngineShape:
+        folder = self._continued()
+        return EngineShape(
+            length=self.config["maxSeqLength"],
+            at_once=part["at_once"],
+            rank=lora_of(folder).r if folder else self.rl["lora"]["rank"],
+            memory_share=part["memory_share"],
+            device=self.device,
+            uuids=self.plan["device"]["uuids"],
+        )
 
     def _lora(self) -> LoraConfig:
         """An adapter that is trained further keeps its shape, whatever the run states."""
@@ -114,7 +159,7 @@ class ReinforcementRun(sft.Run):
             scorer=self.scorer,
             rule=RewardRule(self.plan["scorer"]["spec"]),
             text_of=lambda tokens: answer_text(self.tokenizer, tokens),
-            plainly=self.path.kind != "unpadded",
+            sampler=self.engine or OwnSampler(self.path.kind != "unpadded", self.why_own),
         )
         objective = objective_of(self.config["method"], float(self.rl["klBeta"]))
         return PolicyTrainer(
@@ -162,9 +207,8 @@ class ReinforcementRun(sft.Run):
             "advantage": "group",
             "klBeta": objective.beta,
             "reference": _reference_words(reference.is_adapter) if objective.beta else None,
-            "sampling": "library" if self.path.kind != "unpadded" else "group",
         }
-        return {**super()._resolved(), "policyLoss": loss}
+        return {**super()._resolved(), "policyLoss": loss, "sampler": self.trainer._roller.sampler.document()}
 
 
 def _reference_words(is_adapter: bool) -> str:

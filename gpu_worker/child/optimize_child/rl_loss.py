@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple
 import torch
 
 Level = Literal["token", "sequence"]
+MOST_WEIGHT = 3.0
+"""How much likelier than to what sampled it a completion may be to the trainer before it is left out; TRL's default."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,19 @@ def kl_estimate(logps: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
     """Schulman's third estimator of the KL divergence from the reference, never negative; zero where both agree."""
     apart = reference - logps
     return torch.expm1(apart) - apart
+
+
+def completion_weights(logps: torch.Tensor, sampled: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """What each completion counts where another engine's probabilities drew it: how much likelier it is to the trainer,
+    and nothing above `MOST_WEIGHT`. `logps`, `sampled`: [tokens]; gives [completions].
+
+    The engine samples from almost the policy, not from it, and this weight makes the update one of the policy again.
+    It is TRL's `vllm_importance_sampling_mode: sequence_mask`.
+    """
+    owner = torch.repeat_interleave(torch.arange(len(lengths), device=logps.device), lengths)
+    sums = torch.zeros(len(lengths), dtype=logps.dtype, device=logps.device)
+    weights = sums.index_add(0, owner, logps.detach() - sampled).exp()
+    return weights.masked_fill(weights > MOST_WEIGHT, 0.0)
 
 
 def token_weights(lengths: torch.Tensor, level: Level, *, tokens: int, completions: int) -> torch.Tensor:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from optimize_child.rewards import Reward, RewardRule, reward_figures
 from optimize_child.rl_prompts import Prompt
 from optimize_child.rl_rollouts import Rollout, advantages_of, length_figures
-from optimize_child.sampling import Manner, Sampled, sample, sample_plainly
+from optimize_child.rl_samplers import Sampler
+from optimize_child.sampling import Manner, Sampled
 from optimize_child.scorer_process import ScorerProcess
 
 
@@ -23,7 +24,7 @@ class Rolled(NamedTuple):
 
 
 class Roller:
-    """Makes the rollouts of one update after another; `plainly` samples with the library's own generation."""
+    """Makes the rollouts of one update after another."""
 
     def __init__(
         self,
@@ -32,13 +33,13 @@ class Roller:
         scorer: ScorerProcess,
         rule: RewardRule,
         text_of: Callable[[list[int]], str],
-        plainly: bool,
+        sampler: Sampler,
     ) -> None:
         self.manner = manner
+        self.sampler = sampler
         self._scorer = scorer
         self._rule = rule
         self._text_of = text_of
-        self._plainly = plainly
 
     def roll_out(self, model: Any, prompts: Sequence[Prompt], place: int) -> Rolled:
         """The scored completions of some prompts, groups in their order."""
@@ -61,10 +62,7 @@ class Roller:
     def _sample(self, model: Any, prompts: Sequence[Prompt], place: int) -> list[Sampled]:
         asked = self.manner.asked([prompt.tokens for prompt in prompts], place)
         with evaluating(model):
-            if self._plainly:
-                sample_plainly(model, asked, self.manner, place)
-            else:
-                sample(model, asked, self.manner)
+            self.sampler.sample(model, asked, self.manner, place)
         return asked
 
 

@@ -1,7 +1,8 @@
 """The trainer of GRPO and GSPO over our updates: each update rolls out its prompts, and learns from them once.
 
 What was sampled is what is learned from, and by the weights that sampled it: every ratio is one, and no
-log-probability is computed a second time.
+log-probability is computed a second time. Where another engine sampled, a completion is weighed by how far the two
+engines are apart about it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from trl.trainer.utils import add_fused_lm_head
 
 from optimize_child import reference_check
+from optimize_child.rl_gap import EngineGap
 from optimize_child.rl_layout import GroupLayout
 from optimize_child.rl_loss import Objective, token_losses, token_weights
 from optimize_child.rl_prompts import Prompts
@@ -72,15 +74,31 @@ class PolicyTrainer(SupervisedTrainer):
         advantages = torch.tensor([rollout.advantage for rollout in rollouts], device=self.args.device)
         total, sums = torch.zeros((), device=self.args.device), defaultdict(float)
         found: list[torch.Tensor] = []
+        gap = EngineGap(rollouts, rolled.logps) if self._roller.sampler.corrected else None
         for part in self._group_layout.passes(groups_of(rollouts, self._roller.manner.group_size)):
             logps, entropy = self.completion_logps(model, part)
             sums["entropy"] += float(entropy.detach().sum())
             found.append(logps.detach())
-            loss = self._part_loss(logps, part, advantages, (tokens, len(rollouts)), sums)
+            loss = self._part_loss(logps, part, advantages, (tokens, len(rollouts)), sums, gap)
             self.accelerator.backward(loss)
             total += loss.detach()
-        self._check_sampled(rolled, found)
-        return total, {name: value / tokens for name, value in sums.items()}
+        figures = {name: value / tokens for name, value in sums.items()}
+        if gap is None:
+            self._check_sampled(rolled, found)
+            return total, figures
+        return total, {**figures, **self._checked_gap(gap)}
+
+    def _checked_gap(self, gap: EngineGap) -> dict[str, float]:
+        """The gap's figures. It is held to its bound at every update: an engine that was handed another adapter shows
+        from the second on."""
+        figures = gap.figures()
+        if figures:
+            step = self.state.global_step + 1
+            reference_check.check_engine(
+                self._events, self.args.device.type, figures["sampler_gap"], step, tell=not self._is_checked
+            )
+            self._is_checked = True
+        return figures
 
     def _check_sampled(self, rolled: Rolled, found: list[torch.Tensor]) -> None:
         """Once, at the first update that this attempt makes."""
@@ -90,16 +108,22 @@ class PolicyTrainer(SupervisedTrainer):
         self._is_checked = True
 
     def _part_loss(
-        self, logps: torch.Tensor, part: dict[str, Any], advantages: torch.Tensor, whole: tuple[int, int], sums: Any
+        self,
+        logps: torch.Tensor,
+        part: dict[str, Any],
+        advantages: torch.Tensor,
+        whole: tuple[int, int],
+        sums: Any,
+        gap: EngineGap | None,
     ) -> torch.Tensor:
         """A pass's share of the loss; what it says of its tokens goes into `sums`. `whole` is the update's number of
-        tokens and of completions."""
+        tokens and of completions, `gap` what weighs them where another engine sampled."""
         objective, lengths = self._objective, part["lengths"].to(self.args.device)
         reference = self._reference_logps(part) if objective.beta else None
         own = advantages[part["first"] : part["first"] + len(lengths)]
         losses = token_losses(logps, logps.detach(), reference, own, lengths, objective)
         weights = token_weights(lengths, objective.level, tokens=whole[0], completions=whole[1])
-        each = losses.surrogate
+        each = losses.surrogate if gap is None else losses.surrogate * gap.weights(logps, part)
         if losses.kl is not None:
             each = each + objective.beta * losses.kl
             sums["kl"] += float(losses.kl.detach().sum())

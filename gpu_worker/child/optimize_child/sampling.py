@@ -55,11 +55,18 @@ class Manner:
             for index in range(self.group_size)
         ]
 
+    def seed_of(self, place: int, group: int, index: int) -> int:
+        """The seed of one completion, for an engine that draws by itself: 63 bits of what our own draws come from."""
+        return int(self._key(place, group, index).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
     def _draws(self, place: int, group: int, index: int) -> np.ndarray | None:
         if not self.temperature:
             return None
-        key = np.random.SeedSequence([self.seed, place, group, index])
+        key = self._key(place, group, index)
         return np.random.Generator(np.random.Philox(key)).random(self.limits.max_new_tokens)
+
+    def _key(self, place: int, group: int, index: int) -> np.random.SeedSequence:
+        return np.random.SeedSequence([self.seed, place, group, index])
 
 
 def sample(model: Any, asked: list[Sampled], manner: Manner) -> None:

@@ -1,0 +1,192 @@
+"""Who samples a reinforcement run's completions: our own loop, the library's generation, or vLLM beside the job."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from optimize_child.captured import adapter_config, adapter_weights, write_adapter
+from optimize_child.failures import JobFailure
+from optimize_child.line_process import LineProcess, Lost
+from optimize_child.rl_loss import MOST_WEIGHT
+from optimize_child.sampling import Manner, Sampled, sample, sample_plainly
+
+READY_SECONDS = 900.0
+"""How long vLLM may load and compile before its first word."""
+LEAVE_OUT = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_VISIBLE_DEVICES")
+"""Settings of the job's own allocator and device that are not vLLM's."""
+HINT = 'Look at the job\'s vllm.log, or set trainer.rollouts.sampler = "own" in the box\'s settings.toml.'
+
+
+class Sampler(Protocol):
+    """Fills in completions with the policy as it is. `corrected` says that another engine's probabilities drew them, so
+    that an update weighs them."""
+
+    corrected: bool
+
+    def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int) -> None: ...
+
+    def document(self) -> dict[str, Any]: ...
+
+
+class OwnSampler:
+    """The trainer's model itself: with our loop, or `plainly` with the library's generation."""
+
+    corrected = False
+
+    def __init__(self, plainly: bool, reason: str = "") -> None:
+        self._plainly, self._reason = plainly, reason
+
+    def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int) -> None:
+        """Fill in every completion."""
+        if self._plainly:
+            sample_plainly(model, asked, manner, place)
+        else:
+            sample(model, asked, manner)
+
+    def document(self) -> dict[str, Any]:
+        how = {"kind": "own", "generation": "library" if self._plainly else "group", "repeats": "bit for bit"}
+        return how | ({"reason": self._reason} if self._reason else {})
+
+
+@dataclass(frozen=True)
+class EngineShape:
+    """What vLLM lays itself out for: sequences of `length` tokens at most, `at_once` side by side, at a rank."""
+
+    length: int
+    at_once: int
+    rank: int
+    memory_share: float
+    device: str
+    uuids: Sequence[str] = ()
+
+    def spec(self, model: Path) -> dict[str, Any]:
+        """The first line that its process reads."""
+        dtype = "bfloat16" if self.device == "cuda" else "float32"
+        return {"model": str(model), "parent": os.getpid(), "dtype": dtype, "length": self.length,
+                "at_once": self.at_once, "rank": self.rank, "memory_share": self.memory_share,
+                "uuids": list(self.uuids)}  # fmt: skip
+
+
+class VllmSampler:
+    """vLLM in a process beside the job, kept for all of the run's updates. Before each of them it is handed the adapter
+    as it is, under a name of its own."""
+
+    corrected = True
+
+    def __init__(
+        self, shape: EngineShape, *, base: Path, base_model: dict[str, Any], attempt: Path, python: str = ""
+    ) -> None:
+        self._shape, self._base, self._base_model = shape, base, base_model
+        self._folder = attempt / "sampler"
+        command = [python or sys.executable, "-P", "-m", "optimize_child.vllm_engine"]
+        self._process = LineProcess(
+            command, cwd=attempt, environment=_environment(), log=attempt / "vllm.log", ready_seconds=READY_SECONDS
+        )
+        self._version = ""
+        self._number = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process."""
+        return self._process.pid
+
+    def start(self) -> None:
+        """Load the base model into vLLM. Raises JobFailure `rollout_engine_not_ready` with vLLM's own reason."""
+        try:
+            answer = self._process.start(self._shape.spec(self._base))
+        except OSError as error:
+            raise self._not_ready(f"it could not be started ({error})") from error
+        except Lost as lost:
+            raise self._not_ready(f"it ended before it was ready ({lost})") from lost
+        if not answer.get("ready"):
+            raise self._not_ready(str(answer.get("reason", "it gave no reason")).rstrip("."))
+        self._version = str(answer["version"])
+
+    def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int) -> None:
+        """Fill in every completion, each drawn from a seed of its own. Raises JobFailure `rollout_engine_lost` where
+        vLLM ends twice over the same completions."""
+        self._number += 1
+        adapter = self._write_adapter(model)
+        request = {"id": self._number, "adapter": adapter, **_request(asked, manner, place)}
+        for one, found in zip(asked, self._ask(request), strict=True):
+            _fill(one, found, manner)
+        shutil.rmtree(self._folder)
+
+    def document(self) -> dict[str, Any]:
+        return {"kind": "vllm", "version": self._version, "memoryShare": self._shape.memory_share,
+                "atOnce": self._shape.at_once, "repeats": "not bit for bit",
+                "correction": {"kind": "sequence_mask", "most": MOST_WEIGHT}}  # fmt: skip
+
+    def close(self) -> None:
+        """Let it end; its memory is free when this returns."""
+        self._process.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _write_adapter(self, model: Any) -> dict[str, Any]:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        folder = self._folder / f"update-{self._number}"
+        folder.mkdir(parents=True)
+        write_adapter(adapter_weights(model, step=self._number), adapter_config(model, self._base_model), folder)
+        return {"name": folder.name, "number": self._number, "folder": str(folder)}
+
+    def _ask(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        try:
+            return self._answer(request)
+        except Lost:
+            self._process.close()
+            self.start()
+        try:
+            return self._answer(request)
+        except Lost as lost:
+            raise JobFailure(
+                "rollout_engine_lost",
+                f"vLLM could not sample the same {len(request['asked'])} completions twice ({lost}).",
+                hint=HINT,
+                log=self._process.log_end(),
+            ) from lost
+
+    def _answer(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        answer = self._process.ask(request)
+        found = answer.get("completions")
+        if answer.get("id") != request["id"] or not isinstance(found, list) or len(found) != len(request["asked"]):
+            raise Lost(str(answer.get("reason", "it answered something else")))
+        return found
+
+    def _not_ready(self, reason: str) -> JobFailure:
+        return JobFailure(
+            "rollout_engine_not_ready",
+            f"vLLM cannot sample for this run: {reason}.",
+            hint=HINT,
+            log=self._process.log_end(),
+        )
+
+
+def _environment() -> dict[str, str]:
+    """The job's own, less what is set for its allocator; the package lies where the job found it."""
+    package = str(Path(__file__).resolve().parent.parent)
+    return {**{name: value for name, value in os.environ.items() if name not in LEAVE_OUT}, "PYTHONPATH": package}
+
+
+def _request(asked: Sequence[Sampled], manner: Manner, place: int) -> dict[str, Any]:
+    prompts = {one.group: one.prompt for one in asked}
+    seeds = [[one.group, manner.seed_of(place, *one.key)] for one in asked]
+    return {
+        "prompts": list(prompts.values()),
+        "asked": seeds,
+        "temperature": manner.temperature,
+        "max_tokens": manner.limits.max_new_tokens,
+        "stop_ids": sorted(manner.limits.stop_ids),
+    }
+
+
+def _fill(one: Sampled, found: dict[str, Any], manner: Manner) -> None:
+    """What vLLM says of a completion, in our terms: the token it ended at is sampled, and no part of the answer."""
+    one.tokens, one.logps = found["tokens"], found["logps"]
+    is_whole = bool(one.tokens) and one.tokens[-1] in manner.limits.stop_ids
+    one.answer, one.finish = (one.tokens[:-1], "stop") if is_whole else (one.tokens, "length")
