@@ -117,11 +117,13 @@ class WarmStartPart(Part, frozen=True, kw_only=True):
 
 
 class ScorerPart(Part, frozen=True, kw_only=True):
-    """The process that scores completions: how it is started and where, and the first line it reads."""
+    """The process that scores completions: how it is started and where, the first line it reads, and the variables that
+    it sees besides what any program needs, by name."""
 
     command: list[str]
     cwd: str
     spec: dict[str, Any]
+    environment: list[str] = []
 
 
 class SamplerPart(Part, frozen=True, kw_only=True):
