@@ -1,5 +1,6 @@
 """Drives one attempt from its lease to its end: start or adopt the job, store its events, renew, settle."""
 
+import errno
 import json
 import logging
 import os
@@ -29,6 +30,7 @@ RENEW_SECONDS = 5.0
 WATCH_SECONDS = 0.5
 PATIENCE = {"stop": 60.0, "drop": 60.0, "pause": 600.0}
 BIRTH_SECONDS = 15.0
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 Starter = Callable[..., int]
 ShouldStop = Callable[[], bool]
 
@@ -70,14 +72,19 @@ class Driver:
             time.sleep(POLL_SECONDS)
 
     def _survive(self, step: Callable[[], bool | None]) -> bool:
-        """Run a step; an unreachable database costs a second, never the job. Gives whether the step did something."""
+        """Run a step; an unreachable database or a full disk costs a second, never the job. Gives whether the step did
+        something."""
         try:
             return bool(step())
         except (OperationalError, InterfaceError) as error:
             log.warning("database unreachable", extra={"action": "database_wait", "error": str(error)})
             close_old_connections()
-            time.sleep(1.0)
-            return False
+        except OSError as error:
+            if not is_full(error):
+                raise
+            log.warning("disk full", extra={"action": "disk_wait", "error": str(error)})
+        time.sleep(1.0)
+        return False
 
     def settle(self) -> None:
         """Only store the end of a job that is gone, or that never came. Whoever starts it yet is told to stop."""
@@ -109,6 +116,8 @@ class Driver:
         except (DatabaseError, LeaseLost):
             raise
         except Exception as error:  # whatever kept the job from starting is the attempt's failure, never the worker's
+            if is_full(error):
+                raise
             log.exception("job not started", extra={"action": "job_not_started", "attempt": self.attempt.pk})
             self._fail_start(error)
             return True
@@ -241,6 +250,11 @@ def _threads(device: Device) -> int:
     """
     known = load_catalog().devices.get(device.profile)
     return (known.threads if known else 0) or os.cpu_count() or 1
+
+
+def is_full(error: Exception) -> bool:
+    """Whether there was no room on the disk, which passes."""
+    return isinstance(error, OSError) and error.errno in FULL
 
 
 def read_ending(folder: Path) -> Ending:

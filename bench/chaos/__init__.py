@@ -1,7 +1,8 @@
 """Chaos: random faults by a seed on a real box, and what was lost by them. It must be nothing.
 
 Two runs at a time of four kinds (supervised, supervised with dropout, preference pairs, a branch) train a tiny model;
-processes are killed and stopped, messages lost and doubled, saves spoiled, the power cut, runs paused and cancelled.
+processes are killed, stopped and woken too late, messages lost and doubled, saves spoiled, the disk filled, the power
+cut, the clock set, runs paused and cancelled.
 Each run must end with the bytes, the figures and the record of the run that nothing happened to.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from functools import partial
@@ -35,6 +37,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the box is put down all the same
     folder = Path(tempfile.mkdtemp(prefix="optimize-"))
     folder.chmod(0o755)
+    is_mounted = small_disk(folder / "home" / "attempts")
     box = running.ready_box(folder / "home", folder / "material")
     try:
         tell = partial(print, flush=True)
@@ -43,10 +46,19 @@ def main(argv: list[str]) -> int:
         campaign.play(options.faults)
     finally:
         box.down()
+        if is_mounted:
+            subprocess.run(["umount", "-l", str(folder / "home" / "attempts")], check=False)
     report(tally, seed=options.seed)
     if not (tally.lost and options.keep):
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if tally.lost else 0
+
+
+def small_disk(folder: Path) -> bool:
+    """A disk in memory for the attempts' folders, which can be filled; False where nothing may be mounted."""
+    folder.mkdir(parents=True, mode=0o700)
+    command = ["mount", "-t", "tmpfs", "-o", "size=2g,mode=700", "tmpfs", str(folder)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def report(tally: Tally, *, seed: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from bench.chaos.faults import FAULTS, Scene, post
+from bench.chaos.faults import FAULTS, FULL, Scene, post
 from bench.chaos.report import Played, Tally
 from bench.chaos.schedule import SAVE_EVERY, STEPS, Fault, Round, rounds
 from gpu_worker import processes
@@ -79,7 +79,7 @@ class Campaign:
         done = [fault for fault in each.faults if self._inject(fault, scenes[fault.life])]
         lost = [f"{life}: {what}" for life, run_id in zip(each.lives, ids, strict=True)
                 for what in self._lost(life, run_id, damaged)]
-        lost += [f"cancelled: {what}" for run_id in cancelled for what in self._not_ended(run_id)]
+        lost += [f"cancelled: {what}" for run_id in cancelled for what in self._not_ended(run_id, damaged)]
         lost += self._left_over()
         return Played(each.number, each.lives, round(time.monotonic() - began), self._attempts,
                       tuple((fault.kind, str(fault)) for fault in done), tuple(lost))
@@ -127,6 +127,8 @@ class Campaign:
         except AssertionError as late:
             return [f"not over after {ROUND_SECONDS:.0f} s: {str(late)[:400]}"]
         self._attempts += len(run["attempts"])
+        if FULL in damaged and run["failureCode"] == "disk_full":
+            return self._disagreements(run_id, damaged)
         if run["phase"] != "COMPLETED":
             return [f"{run['phase']}: {run['failureCode']} {run['failureReason']}"]
         found, expected = self.outcome_of(run), self.expected[life]
@@ -145,11 +147,12 @@ class Campaign:
         return [problem for check in checks for problem in check["problems"]
                 if not (check["name"] == "saves" and any(f" {name}: " in problem for name in damaged))]
 
-    def _not_ended(self, run_id: str) -> list[str]:
+    def _not_ended(self, run_id: str, damaged: set[str]) -> list[str]:
         run = self.http.follow(f"/v1/training/runs/{run_id}", "phase", running.OVER, seconds=ROUND_SECONDS)
         if run["phase"] == "COMPLETED":
             return [] if self.outcome_of(run) == self.expected["sft"] else ["it completed to other bytes"]
-        return [] if run["phase"] == "CANCELLED" else [f"{run['phase']}: {run['failureReason']}"]
+        is_full = FULL in damaged and run["failureCode"] == "disk_full"
+        return [] if run["phase"] == "CANCELLED" or is_full else [f"{run['phase']}: {run['failureReason']}"]
 
     def _left_over(self) -> list[str]:
         """Slots that are still held and processes that still run although no run is open."""

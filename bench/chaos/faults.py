@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -18,16 +19,18 @@ import psycopg
 from celery import Celery
 from redis import Redis
 
-from bench.chaos.schedule import Fault
+from bench.chaos.schedule import STEPS, Fault
 from gpu_worker import processes
 from optimize_site.kernel.doorbell import ADVANCE, LOOK, device_queue
 from optimize_site.processes import Identity
 from tests.e2e import running
-from tests.e2e.conftest import Box
+from tests.e2e.conftest import Box, wait_until
 from tests.e2e.http import Http
 
 PATIENCE = 120.0
 SLOTS = 2
+FULL = "the disk was full"
+"""Stands among what was damaged: a run may have ended for it."""
 STATE_FILES = ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json",
                "position.json", "weights.manifest.json", "state.manifest.json")  # fmt: skip
 
@@ -201,29 +204,69 @@ def lose_messages(scene: Scene, fault: Fault) -> bool:
 
 def double_messages(scene: Scene, fault: Fault) -> bool:
     """Every bell rings five times."""
+    return _ring(scene, [*((LOOK, device_queue("cpu", slot)) for slot in range(SLOTS)), (ADVANCE, "control")] * 5)
+
+
+def _ring(scene: Scene, bells: list[tuple[str, str]]) -> bool:
     celery = Celery(broker=scene.box.services()["redis_url"])
-    queues = [(LOOK, device_queue("cpu", slot)) for slot in range(SLOTS)] + [(ADVANCE, "control")]
     try:
-        for task, queue in queues * 5:
+        for task, queue in bells:
             celery.send_task(task, queue=queue, ignore_result=True, retry=False)
     except Exception:  # a broker that is away at this moment, in any of the library's ways
         return False
     return True
 
 
-def jump(scene: Scene, fault: Fault) -> bool:
-    """An hour forward, where the box reads a clock: the leases' ends, and the job's control file."""
+def set_clock(scene: Scene, fault: Fault, hours: int) -> bool:
+    """Where the box wrote down a time it now is so many hours off: the leases' ends, and the job's control file."""
     if scene.attempt is None or not _of_attempt(scene, "job"):
         return False
     try:
-        with psycopg.connect(scene.box.services()["database_url"], connect_timeout=2) as connection:
-            connection.execute("UPDATE kernel_lease SET expires_at = expires_at - interval '1 hour'"
-                               " WHERE released_at IS NULL")
+        with _database(scene) as connection:
+            connection.execute("UPDATE kernel_lease SET expires_at = expires_at - make_interval(hours => %s)"
+                               " WHERE released_at IS NULL", [hours])
     except psycopg.OperationalError:
         return False
-    control = scene.attempt / "control.json"
-    hour_ago = time.time() - 3600
-    os.utime(control, (hour_ago, hour_ago))
+    written = time.time() - 3600 * hours
+    os.utime(scene.attempt / "control.json", (written, written))
+    return True
+
+
+def _database(scene: Scene) -> psycopg.Connection[Any]:
+    return psycopg.connect(scene.box.services()["database_url"], connect_timeout=2, autocommit=True)
+
+
+def wake_late(scene: Scene, fault: Fault) -> bool:
+    """A worker stands still while its job dies and its lease runs out, so that the reconciler settles the attempt and
+    frees the slot; then it wakes."""
+    job = _of_attempt(scene, "shepherd", "job")
+    worker = [process for name in _workers(scene) for process in _of_service(scene, name)]
+    if not job or not worker:
+        return False
+    for process in worker:
+        process.send(signal.SIGSTOP)
+    try:
+        _kill(job)
+        return _settled_without_worker(scene)
+    except psycopg.OperationalError:
+        return False
+    finally:
+        for process in worker:
+            process.send(signal.SIGCONT)
+
+
+def _settled_without_worker(scene: Scene) -> bool:
+    """Let the run's lease be long over; whether somebody freed the slot."""
+    held = "FROM kernel_lease WHERE released_at IS NULL AND holder_id = %s"
+    with _database(scene) as connection:
+        connection.execute("UPDATE kernel_lease SET expires_at = now() - interval '1 hour' WHERE released_at IS NULL"
+                           " AND holder_id = %s", [scene.run_id])
+        deadline = time.monotonic() + PATIENCE
+        while connection.execute(f"SELECT 1 {held}", [scene.run_id]).fetchone():
+            _ring(scene, [(ADVANCE, "control")])
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.2)
     return True
 
 
@@ -242,12 +285,19 @@ def pause(scene: Scene, fault: Fault, checkpoint: str) -> bool:
     return True
 
 
-def cancel(scene: Scene, fault: Fault) -> bool:
-    """Another run, cancelled when it has got somewhere: before its job, in it, or as it ends."""
+def cancel(scene: Scene, fault: Fault, *, as_it_ends: bool = False) -> bool:
+    """Another run, cancelled when it has got somewhere, or in a race with its end."""
     run_id = scene.another()
     scene.cancelled.append(run_id)
-    time.sleep(fault.lasts * 2)
+    if as_it_ends:
+        wait_until(lambda: _is_ending(scene, run_id), PATIENCE, "the end of the run that is to be cancelled")
+    time.sleep(fault.lasts * (0.2 if as_it_ends else 2))
     return scene.ask(f"/v1/training/runs/{run_id}/cancel", {}) is not None
+
+
+def _is_ending(scene: Scene, run_id: str) -> bool:
+    run = running.run_of(scene.http, run_id)
+    return run["phase"] in running.OVER or (run["observedStep"] or 0) >= STEPS - 1
 
 
 # Damage --------------------------------------------------------------------------------------------------------------
@@ -267,6 +317,24 @@ def damage(scene: Scene, fault: Fault, how: Callable[[Path, float], None]) -> bo
     path.chmod(0o600)
     how(path, fault.pick)
     scene.damaged.add(saves[-1].name)
+    return True
+
+
+def fill_disk(scene: Scene, fault: Fault) -> bool:
+    """No room for anything in the attempts' folders for a while, where they lie on a disk of their own."""
+    attempts = scene.box.home / "attempts"
+    if not attempts.is_mount():
+        return False
+    scene.damaged.add(FULL)
+    filler = attempts / "full"
+    filler.mkdir()
+    try:
+        found = os.statvfs(attempts)
+        with (filler / "file").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, found.f_bavail * found.f_frsize)
+        time.sleep(fault.lasts * 2)
+    finally:
+        shutil.rmtree(filler)
     return True
 
 
@@ -291,6 +359,7 @@ FAULTS: dict[str, Callable[[Scene, Fault], bool]] = {
     "stop the job": stop_job,
     "kill a device worker": kill_worker,
     "stop a device worker": stop_worker,
+    "wake a device worker too late": wake_late,
     "kill every device worker": kill_workers,
     "kill the supervisor": kill_supervisor,
     "stop the supervisor": partial(stop_service, name="supervisor"),
@@ -303,7 +372,10 @@ FAULTS: dict[str, Callable[[Scene, Fault], bool]] = {
     "pause and save": partial(pause, checkpoint="save"),
     "pause at the latest": partial(pause, checkpoint="latest"),
     "cancel another run": cancel,
-    "let the clock jump": jump,
+    "cancel another run as it ends": partial(cancel, as_it_ends=True),
+    "set the clock forward": partial(set_clock, hours=1),
+    "set the clock back": partial(set_clock, hours=-1),
+    "fill the disk": fill_disk,
     "flip a bit": partial(damage, how=flip),
     "cut a file short": partial(damage, how=shorten),
 }

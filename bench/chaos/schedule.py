@@ -11,7 +11,7 @@ LIVES = ("sft", "dropout", "dpo", "branch")
 FEWEST_FAULTS, MOST_FAULTS = 8, 14
 MOST_DEATHS = 3
 """Of a run's jobs in a round: fewer than the attempts in a row that a run may lose without a new save."""
-DEADLY = ("the job", "the shepherd", "the power", "a bit", "file short")
+DEADLY = ("the job", "the shepherd", "the power", "a bit", "file short", "too late")
 
 WEIGHTS = {
     "kill the job": 10,
@@ -20,6 +20,7 @@ WEIGHTS = {
     "stop the job": 4,
     "kill a device worker": 8,
     "stop a device worker": 4,
+    "wake a device worker too late": 3,
     "kill every device worker": 3,
     "kill control": 4,
     "stop control": 2,
@@ -37,8 +38,11 @@ WEIGHTS = {
     "restart the box": 1,
     "pause and save": 5,
     "pause at the latest": 4,
-    "cancel another run": 3,
-    "let the clock jump": 3,
+    "cancel another run": 2,
+    "cancel another run as it ends": 2,
+    "set the clock forward": 2,
+    "set the clock back": 2,
+    "fill the disk": 2,
     "flip a bit": 5,
     "cut a file short": 4,
 }
@@ -58,6 +62,11 @@ class Fault:
     after: float
     lasts: float
     pick: float
+
+    @property
+    def is_deadly(self) -> bool:
+        """Whether it ends a job without a word."""
+        return not self.kind.startswith("stop") and any(word in self.kind for word in DEADLY)
 
     def __str__(self) -> str:
         return f"{self.kind} (run {self.life + 1}, update {self.step}, {self.after:.2f} s later)"
@@ -87,7 +96,7 @@ def _survivable(faults: list[Fault]) -> Iterator[Fault]:
     """Without the deaths that would be a run's last, because it gives up then."""
     deaths = [0, 0]
     for fault in faults:
-        if fault.kind.startswith(("kill", "cut", "flip")) and any(word in fault.kind for word in DEADLY):
+        if fault.is_deadly:
             for life in (0, 1) if "power" in fault.kind else (fault.life,):
                 deaths[life] += 1
             if max(deaths) > MOST_DEATHS:

@@ -1,5 +1,6 @@
 """The device worker: claims, leases and fencing, events stored exactly once, and how every ending settles."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -244,6 +245,25 @@ def test_a_worker_that_wakes_while_another_drives_its_job_leaves_it_alone(kind, 
     assert (late.folder / "control.json").read_text() == told
     assert drive.Driver(adopted, should_stop=lambda: False, starter=start_fake)._begin()
     processes.end(late.folder)
+
+
+@pytest.mark.requirement("R016")
+def test_a_full_disk_makes_a_worker_wait_and_costs_no_job(kind, device, monkeypatch):
+    row = make_work()
+    kind.plans[row.repository] = {"events": [{"type": "metrics", "step": 1}, {"type": "finished", "step": 1}]}
+    honest, refused = drive.write_control, []
+
+    def write(*arguments):
+        refused.append(arguments)
+        if len(refused) in (1, 3):  # before the job, and beside it
+            raise OSError(errno.ENOSPC, "No space left on device")
+        honest(*arguments)
+
+    monkeypatch.setattr(drive, "write_control", write)
+    monkeypatch.setattr(drive.time, "sleep", lambda seconds: None)
+    serve()
+    row.refresh_from_db()
+    assert (row.phase, kind.seen, Attempt.objects.count()) == ("DONE", ["metrics", "finished"], 1)
 
 
 def test_events_of_a_batch_that_was_rolled_back_are_read_again(kind, device, monkeypatch):

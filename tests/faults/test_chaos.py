@@ -7,17 +7,19 @@ import pytest
 
 from bench.chaos.campaign import Campaign
 from bench.chaos.faults import FAULTS
-from bench.chaos.schedule import DEADLY, MOST_DEATHS, STEPS, WEIGHTS, rounds
+from bench.chaos.report import Played, read_tally
+from bench.chaos.schedule import MOST_DEATHS, STEPS, WEIGHTS, rounds
 from tests.e2e import running
 
-SEED, FAULTS_INJECTED = 7, 10
+SEED, FAULTS_INJECTED = 1707, 20
+"""A seed whose first two rounds hold enough faults of many kinds, and none for which the box must start anew."""
 
 
 def test_a_seed_says_what_happens_for_ever():
     first, again = (list(islice(rounds(1), 3)) for _ in range(2))
     assert first == again != list(islice(rounds(2), 3))
     assert [str(fault) for fault in first[0].faults][:2] == [
-        "double the messages (run 2, update 10, 0.24 s later)", "cancel another run (run 1, update 34, 0.36 s later)"]
+        "cut a file short (run 2, update 1, 0.08 s later)", "kill valkey (run 1, update 1, 0.00 s later)"]
 
 
 def test_a_long_campaign_meets_every_fault_and_no_run_dies_more_often_than_it_may():
@@ -25,9 +27,19 @@ def test_a_long_campaign_meets_every_fault_and_no_run_dies_more_often_than_it_ma
     many = list(islice(rounds(1), 200))
     assert {fault.kind for each in many for fault in each.faults} == set(FAULTS)
     assert all(0 <= fault.step <= STEPS for each in many for fault in each.faults)
-    deaths = [Counter(fault.life for fault in each.faults if fault.kind.startswith(("kill", "cut", "flip"))
-                      and any(word in fault.kind for word in DEADLY)) for each in many]
+    deaths = [Counter(fault.life for fault in each.faults if fault.is_deadly) for each in many]
     assert max(max(count.values(), default=0) for count in deaths) == MOST_DEATHS
+
+
+def test_a_campaign_goes_on_behind_the_rounds_of_its_report_and_takes_no_other_seed_s(tmp_path):
+    path = tmp_path / "report.jsonl"
+    first = read_tally(path, seed=4)
+    first.add(Played(1, ("sft", "dpo"), 9, 3, (("kill web", "kill web (run 1)"),), ("it is gone",)))
+    again = read_tally(path, seed=4)
+    assert again.played == first.played
+    assert (again.rounds, again.faults, again.lost) == (1, 1, ["round 1, it is gone"])
+    with pytest.raises(ValueError, match="name another report"):
+        read_tally(path, seed=5)
 
 
 @pytest.mark.requirement("R016")
