@@ -32,6 +32,7 @@ from runs.estimates import (
     unknown,
 )
 from runs.facts import DatasetFacts, Facts
+from runs.judges_at import judges_beside
 from runs.models import Metric, Run
 from runs.queries import measured_memory, rate_per_device_hour
 from runs.resolve import Resolved
@@ -229,16 +230,21 @@ def _memory(resolved: Resolved, facts: Facts, state: BaseModelState | None) -> d
     """Predicted peaks, and the one that an earlier run of the recipe reached. A processor's memory is the host's."""
     profile = facts.catalog.devices.get(resolved.execution["deviceProfile"])
     kind = profile.kind if profile else "cuda"
-    found = _predicted(resolved, facts, state, kind).document()
+    found = _with_judges(_predicted(resolved, facts, state, kind), resolved)
     device, host = (None, found) if kind == "cpu" else (found, memory.untold(memory.HOST_OF_GPU).document())
     return {"device": device, "host": host, "measured": _measured_peak(resolved)}
 
 
 def predicted_memory(resolved: Resolved, facts: Facts) -> dict[str, Any]:
-    """The predicted peak of what the run's device holds, or on processors its job, part by part."""
+    """The predicted peak of what the run's device holds, or on processors its job, part by part; its reward's judges
+    beside it."""
     state = base_model_state(facts.base_model.entry.repository) if facts.base_model else None
     profile = facts.catalog.devices.get(resolved.execution["deviceProfile"])
-    return _predicted(resolved, facts, state, profile.kind if profile else "cuda").document()
+    return _with_judges(_predicted(resolved, facts, state, profile.kind if profile else "cuda"), resolved)
+
+
+def _with_judges(found: memory.Memory, resolved: Resolved) -> dict[str, Any]:
+    return found.document() | judges_beside(resolved, found.total)
 
 
 def _predicted(resolved: Resolved, facts: Facts, state: BaseModelState | None, kind: str) -> memory.Memory:

@@ -105,12 +105,28 @@ def estimate_rows(estimates: Mapping[str, Any]) -> list[dict[str, Any]]:
             whole = predicted | {"value": predicted["bytes"]}
             parts = [(part, spell_bytes(size)) for part, size in predicted["parts"].items() if size is not None]
             rows.append(_estimate(label, "peak memory", whole, spell_bytes) | {"parts": parts})
+        if predicted is not None and predicted.get("judges"):
+            rows.append(_judges_row(predicted["judges"]))
     measured = memory["measured"]
     if measured is not None:
         rows.append({"label": "Measured peak", "term": "", "text": spell_bytes(measured["bytes"]),
                      "source": "measured", "note": f"In the run {measured['runId'][:12]} of this recipe.",
                      "parts": [(part, spell_bytes(size)) for part, size in measured["parts"].items()]})
     return rows
+
+
+def _judges_row(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What the reward's judges hold, each with its parts, and what they come to with the run that shares their memory.
+    """
+    whole = {"value": found["bytes"], "source": "computed" if found["bytes"] is not None else "unknown",
+             "note": f"Held on {found['profile']} while the run trains."}
+    if found["together"] is not None:
+        there = f" of {spell_bytes(found['memory'])}" if found["memory"] else ""
+        whole["note"] = f"With the run's own, {spell_bytes(found['together'])}{there}."
+    several = len(found["models"]) > 1
+    parts = [(f"{judge['model']}: {part}" if several else part, spell_bytes(size)) for judge in found["models"]
+             for part, size in judge["parts"].items() if size]
+    return _estimate("Judges" if several else "Judge", "judge", whole, spell_bytes) | {"parts": parts}
 
 
 def memory_rows(predicted: Mapping[str, Any] | None, measured: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:

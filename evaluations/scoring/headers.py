@@ -97,8 +97,8 @@ def sent_to(service: Service, addresses: Sequence[str], headers: Sequence[Header
     """The headers with their values, read now. Raises NotReady, whose words hold none of them."""
     is_public = any(ip_address(text.partition("%")[0]).is_global for text in addresses)
     if headers and service.scheme == "http" and is_public:
-        raise NotReady("header_in_the_clear", f"The header {headers[0].name} would travel to {service.authority} in the "
-                       "clear.", f"Ask it by https, or take its entry out of {SETTING}.")
+        raise NotReady("header_in_the_clear", f"The header {headers[0].name} would travel to {service.authority} in "
+                       "the clear.", f"Ask it by https, or take its entry out of {SETTING}.")
     return Sent({header.name: _value(header, service, environment) for header in headers})
 
 

@@ -1,19 +1,25 @@
 """Runs whose reward has a judge: it stands ready before their devices are claimed, and goes when they rest or end."""
 
+import json
+
 import pytest
 
 from endpoints.models import Judge
 from endpoints.operations.judges import advance_judges, socket_of
 from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.conf import home
 from optimize_site.kernel.models import Device
 from optimize_site.kernel.work import attempt_folder
 from runs.errors import RunRefused
 from runs.models import Run
 from runs.operations import cancel_run, pause_run, resume_run
 from runs.operations.advance import advance_run
+from runs.operations.check import check_run
 from runs.operations.judging import wants_judges
+from runs.pages import estimate_rows as page_rows
 from runs.reinforcement_plan import scorer_part
-from runs.render import run_document
+from runs.render import run_document as run_document_of
+from runs.text import estimate_rows as text_rows
 from runs.text import state_rows
 from tests.factories import (
     TINY,
@@ -24,6 +30,7 @@ from tests.factories import (
     make_run,
     make_workload,
     put_weights,
+    run_document,
     tell_job,
 )
 from tests.playing import phases_of
@@ -78,7 +85,7 @@ def test_a_run_that_is_rewarded_by_its_workloads_judge_has_it_told_what_the_work
         ("Be kind.", "workload"), ("Be strict.", "stated")]
     assert judges[2]["instructionsSource"] == "built-in", "a term of its own is no grader of the workload"
     assert [term["instructions"] for term in run.config["reward"]["terms"]][:2] == ["Be kind.", "Be strict."]
-    assert "told (workload): Be kind." in str(state_rows(run_document(run)))
+    assert "told (workload): Be kind." in str(state_rows(run_document_of(run)))
 
 
 @pytest.mark.requirement("R185")
@@ -174,6 +181,32 @@ def test_each_term_of_a_judge_is_asked_at_its_socket_under_the_terms_own_instruc
 
 
 def test_a_run_shows_what_its_judges_are_told_and_why(run):
-    shown = [words for name, words in state_rows(run_document(run)) if name == "Judge"]
+    shown = [words for name, words in state_rows(run_document_of(run)) if name == "Judge"]
     assert [words.split(":")[1].strip() for words in shown] == ["v1, told (stated)", "v1, told (built-in)"]
     assert shown[0].endswith("told (stated): Be strict.")
+
+
+def test_a_judges_memory_is_predicted_with_the_runs_and_both_must_fit(base):
+    """The judge is the same model: on processors both are held by the machine, whose memory they must find."""
+    (home() / base.folder / "config.json").write_text(json.dumps(
+        {"num_attention_heads": 4, "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128,
+         "vocab_size": 1000}))
+    base.facts = {"contextLength": 4096, "parameters": 10_000_000}
+    base.save()
+    found = check_run(run_document(config=REWARD), actor=LOCAL)
+    predicted = found["estimates"]["memory"]["host"]
+    (judge,) = predicted["judges"]["models"]
+    assert (judge["model"], judge["parts"]["weights"]) == (base.version.reference, 40_000_000)
+    assert predicted["judges"]["together"] == predicted["bytes"] + judge["bytes"]
+    assert any(label == "Judges" and judge["model"] in words for label, words in text_rows(found["estimates"]))
+    (shown,) = [row for row in page_rows(found["estimates"]) if row["label"] == "Judge"]
+    assert [name for name, _ in shown["parts"]] == ["weights", "cache", "libraries"]
+    kept = run_document_of(make_run(config=REWARD))["memory"]["predicted"]
+    assert kept["judges"]["together"] == kept["bytes"] + judge["bytes"]
+    Device.objects.update(host_memory_bytes=900 << 20)
+    refused = check_run(run_document(config=REWARD), actor=LOCAL)
+    assert [(problem["path"], problem["code"]) for problem in refused["problems"]] == [
+        ("config.reward.terms", "no_memory_for_judge")]
+    assert "of the run before anything is read, and this machine has 900.0 MiB." in refused["problems"][0]["message"]
+    with pytest.raises(RunRefused):
+        make_run(config=REWARD)

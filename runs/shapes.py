@@ -1,0 +1,16 @@
+"""The dimensions of a prepared base model, read from its folder."""
+
+import json
+
+from registry.base_model_queries import BaseModelState
+from runs import memory
+
+
+def shape_at(state: BaseModelState) -> memory.Shape | None:
+    """A prepared model's shape; None where it is not prepared, or no shape of ours."""
+    if state.folder is None:
+        return None
+    try:
+        return memory.shape_of(json.loads((state.folder / "config.json").read_bytes()))
+    except (OSError, ValueError, AttributeError):
+        return None
