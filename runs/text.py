@@ -1,6 +1,7 @@
-"""A run's documents as lines for people: the same words in every command. Pure: documents in, rows out."""
+"""A run's own documents as lines for people, the same words in every command; lists of runs and of what belongs to one
+are `table_text`. Pure: documents in, rows out."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ from runs.phases import title
 from runs.reinforcement import rollout_words
 from runs.reward import reward_words
 from runs.setting_leaves import is_stated, setting_leaves
-from runs.smoke import REPRODUCING, SHORT
+from runs.smoke import REPRODUCING
 from runs.smoke import words as smoke_words
 
 Row = tuple[str, Any]
@@ -117,7 +118,7 @@ def _failure_rows(run: Mapping[str, Any]) -> Iterator[Row]:
     """Why it failed: the sentence, its code, what to do, and the evidence a line each."""
     yield from (("Failure", _first_line(run["failureReason"])), ("Code", run["failureCode"]),
                 ("To do", run["failureHint"]))
-    for path, value in _leaves(run["failureEvidence"] or {}, ""):
+    for path, value in leaves(run["failureEvidence"] or {}, ""):
         first, *others = str(value).splitlines() or [""]
         yield "Evidence", f"{path}: {first}"
         yield from (("", line) for line in others)
@@ -132,8 +133,7 @@ def result_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Training loss", f"{loss['first']:.4f} → {loss['last']:.4f} (mean {loss['mean']:.4f})" if loss else None),
         *_preference(run.get("preference")),
         ("Data fit", _data_fit(run["dataFit"])), ("Memory", measured_words(run["memory"]["measured"])),
-        ("Predicted", memory_words(run["memory"]["predicted"])),
-        ("Judges", judges_words(run["memory"]["predicted"])), ("Start checks", _checks(run["checks"])),
+        ("Predicted", memory_words(run["memory"]["predicted"])), ("Start checks", _checks(run["checks"])),
         ("Throughput", f"{run['tokensPerSecond']:,.0f} tokens per second per device, the mean over its steps"
          if run["tokensPerSecond"] else None),
     ]
@@ -169,7 +169,7 @@ def settings_rows(run: Mapping[str, Any]) -> list[Row]:
     """Every setting, in the descriptor's order and by its groups; those the person wrote are marked."""
     stated, sampled = set(run["stated"]), rollout_words(run["config"])
     return [*([("Rollouts", sampled)] if sampled else []),
-            *((_short(written_path(path)), _value(value) + (" (stated)" if is_stated(path, stated) else ""))
+            *((_short(written_path(path)), spell_value(value) + (" (stated)" if is_stated(path, stated) else ""))
               for group in ("config", "execution") for path, value in setting_leaves(run[group], (group,)))]
 
 
@@ -194,7 +194,6 @@ def estimate_rows(estimates: Mapping[str, Any]) -> list[Row]:
         ("Time", _estimate(estimates["seconds"], lambda seconds: f"about {spell_duration(seconds)}")),
         ("Cost", _estimate(estimates["cost"], lambda cost: f"{cost:.2f}")),
         ("Device memory", memory_words(memory["device"])), ("Host memory", memory_words(memory["host"])),
-        ("Judges", judges_words(memory["device"]) or judges_words(memory["host"])),
         ("Measured peak", f"{measured_words(memory['measured'])} in the run {memory['measured']['runId'][:12]} of "
          "this recipe" if memory["measured"] else None)]
 
@@ -221,23 +220,6 @@ def memory_words(predicted: Mapping[str, Any] | None) -> str | None:
     if predicted["bytes"] is None:
         return f"unknown: {parts}{predicted['note']}"
     return f"{spell_bytes(predicted['bytes'])} ({predicted['source']}) = {parts}{predicted['note']}"
-
-
-def judges_words(predicted: Mapping[str, Any] | None) -> str | None:
-    """`the judge acme/tiny 0.9 GiB (weights 0.5 GiB + …), together 1.8 GiB of 24.0 GiB`; None without a judge."""
-    found = (predicted or {}).get("judges")
-    if not found:
-        return None
-    said = "; ".join(_judge_words(judge) for judge in found["models"])
-    where = f"on {found['profile']}, which the run shares" if found["isShared"] else f"on {found['profile']}"
-    together = "" if found["together"] is None else f", together {spell_bytes(found['together'])}" + (
-        f" of {spell_bytes(found['memory'])}" if found["memory"] else "")
-    return f"{said} {where}{together}"
-
-
-def _judge_words(judge: Mapping[str, Any]) -> str:
-    parts = " + ".join(f"{name} {spell_bytes(size)}" for name, size in judge["parts"].items() if size)
-    return f"{judge['model']} {'unknown' if judge['bytes'] is None else spell_bytes(judge['bytes'])} ({parts})"
 
 
 def diagnostics_rows(found: Mapping[str, Any] | None) -> list[Row]:
@@ -276,127 +258,24 @@ def _leaked(leak: Mapping[str, Any], kind: str, nearly: str) -> Iterator[str]:
         yield f"{found['rows']:,} {asks} {nearly}what a row of {leak['evaluation']} asks ({places})"
 
 
-def previous_rows(previous: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
-    """Earlier runs of the recipe as table rows."""
-    return [[run["runId"][:12], title(run["phase"]), run["configName"], run["model"],
-             f"{run['score']['meanScore']:.4f}" if run["score"] else None, _day(run["createdAt"])] for run in previous]
-
-
-def run_rows(runs: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
-    """A list of runs as table rows."""
-    return [[run["runId"][:12], run["workload"] + (" (archived)" if run["isArchived"] else ""), run["method"].upper(),
-             run["baseModel"], run["dataset"], _phase(run), _short_progress(run), _number(run["lastLoss"]),
-             run["configName"], _day(run["createdAt"])] for run in runs]
-
-
-def _phase(run: Mapping[str, Any]) -> str:
-    """`Completed`; of a smoke check with its verdict: `Completed (smoke: passed)`."""
-    smoke = run["smoke"]
-    return title(run["phase"]) + (f" (smoke: {SHORT[smoke['verdict']]})" if smoke and smoke.get("verdict")
-                                  else " (smoke)" if smoke else "")
-
-
-MISSED_COLUMNS = ("ROW", "EXPECTED", "ANSWER", "ENDED")
-
-
-def missed_rows(missed: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
-    """Rows that a smoke check's model did not reproduce, as table rows."""
-    return [[row["position"], " ".join(row["expected"].split()), " ".join(row["answer"].split()), row["finish"]]
-            for row in missed]
-
-
-METRIC_TITLES = {
-    "loss": "LOSS", "validationLoss": "VALIDATION LOSS", "perplexity": "PERPLEXITY", "preferenceAccuracy": "ACCURACY",
-    "rewardMargin": "MARGIN", "zeroVarianceGroups": "NO SPREAD", "scoredZero": "SCORED ZERO",
-    "scoredFull": "SCORED FULL", "reward": "REWARD"}
-"""The columns that a run's figures have without being asked for."""
-TERMS = "terms:"
-
-
-def metric_columns(metrics: Collection[Mapping[str, Any]]) -> list[str]:
-    """The figures shown of every step: those that any has; the loss says nothing of a run that learns from rewards."""
-    found = [name for name in METRIC_TITLES if any(name in step for step in metrics)]
-    return [name for name in found if name != "loss" or "reward" not in found] or ["loss"]
-
-
-def metric_rows(metrics: Iterable[Mapping[str, Any]], fields: Iterable[str]) -> list[list[Any]]:
-    """Steps as table rows; a field stands at the top of a step, under `measured`, or among the reward's terms."""
-    names = list(fields)
-    return [[step["step"], *(_number(_metric(step, name)) for name in names)] for step in metrics]
-
-
-def _metric(step: Mapping[str, Any], name: str) -> Any:
-    if name.startswith(TERMS):
-        return step.get("rewardTerms", {}).get(name.removeprefix(TERMS))
-    return step.get(name, step["measured"].get(name))
-
-
-SNAPSHOT_COLUMNS = ("SAVED STEP", "EPOCH", "SNAPSHOT", "ARTIFACTS", "SWEPT", "SIZE", "STATUS", "HELD BY")
-
-
-def snapshot_rows(snapshots: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
-    """Snapshots as table rows."""
-    return [[row["step"], _number(row["epoch"]) if row["epoch"] is not None else None, row["snapshotId"][:12],
-             ", ".join(row["artifacts"]) or None, ", ".join(row["swept"]) or None, spell_bytes(row["sizeBytes"]),
-             row["status"], held_by(row["heldBy"])] for row in snapshots]
-
-
-def snapshot_record_rows(record: Mapping[str, Any]) -> list[Row]:
-    """A snapshot whole."""
-    return [
-        ("Snapshot", record["snapshotId"]), ("Run", record["runId"]), ("Attempt", record["attempt"]),
-        ("Step", record["step"]), ("Base model", f"{record['baseModel']} at {record['baseModelRevision']}"),
-        ("Engine", " ".join(filter(None, [record["engine"], record["architecture"]]))),
-        *((f"{part['kind']}", f"manifest {part['manifestDigest']}") for part in record["artifacts"]),
-        ("Removed", ", ".join(record["swept"]) or None), ("Size", spell_bytes(record["sizeBytes"])),
-        ("Held by", held_by(record["heldBy"])), ("Status", record["status"])]
-
-
-def held_by(holders: Iterable[Mapping[str, Any]]) -> str | None:
-    """Who keeps a snapshot, as people read it."""
-    said = dict.fromkeys(f"{holder['holder']} {holder['holderId'][:12]}".strip() for holder in holders)
-    return ", ".join(said) or None
-
-
-def candidate_rows(record: Mapping[str, Any]) -> list[Row]:
-    """The registration of a snapshot."""
-    return [("Model", record["modelId"]), ("Registered as", record["model"]), ("Phase", title(record["phase"])),
-            ("Failure", record["failureReason"])]
-
-
-def engine_rows(document: Mapping[str, Any]) -> list[list[Any]]:
-    """Each requested setting, and what the engine made of it where that is another value."""
-    resolved = {path.rpartition(".")[2]: value for path, value in _leaves(document["resolved"], "")}
-    rows = []
-    for path, value in _leaves(document["requested"], ""):
-        found = resolved.get(path.rpartition(".")[2], value)
-        rows.append([path.removeprefix("."), _value(value), _value(found) if found != value else None])
-    return rows
-
-
-def _leaves(node: Any, path: str) -> Iterable[tuple[str, Any]]:
+def leaves(node: Any, path: str) -> Iterable[tuple[str, Any]]:
+    """Every value of a document with its dotted path below `path`."""
     if not isinstance(node, Mapping):
         yield path, node
         return
     for name, value in node.items():
-        yield from _leaves(value, f"{path}.{name}")
+        yield from leaves(value, f"{path}.{name}")
 
 
-def _value(value: Any) -> str:
+def spell_value(value: Any) -> str:
+    """A setting's value as people write it."""
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return ", ".join(_value(item) for item in value)
+        return ", ".join(spell_value(item) for item in value)
     return str(value)
-
-
-def _number(value: Any) -> str | None:
-    if value is None:
-        return None
-    return f"{value:.4f}" if isinstance(value, float) and 1e-3 <= abs(value) < 1e6 else f"{value:.4g}" \
-        if isinstance(value, float) else str(value)
 
 
 def _dataset(run: Mapping[str, Any], name: str) -> str | None:
@@ -477,15 +356,6 @@ def _duration(run: Mapping[str, Any]) -> str:
 def _ago(moment: Any) -> str:
     then = datetime.fromisoformat(moment.replace("Z", "+00:00")) if isinstance(moment, str) else moment
     return f"{spell_duration(max(0, round((datetime.now(UTC) - then).total_seconds())))} ago"
-
-
-def _day(moment: Any) -> str:
-    return str(moment)[:16].replace("T", " ")
-
-
-def _short_progress(run: Mapping[str, Any]) -> str | None:
-    progress = run["progress"]
-    return f"{progress['step']}/{progress['totalSteps']}" if progress["totalSteps"] else None
 
 
 def _first_line(text: str | None) -> str | None:

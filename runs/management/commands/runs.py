@@ -25,7 +25,7 @@ from optimize_site.kernel.commands import (
 )
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, Problem, Unavailable
-from runs import render, text, verify_text
+from runs import render, table_text, text, verify_text
 from runs.errors import RunRefused
 from runs.lengths_text import lengths_rows
 from runs.management.branch_verbs import BranchVerbs
@@ -242,8 +242,8 @@ class Command(BranchVerbs, RolloutVerbs):
     def _previous(self, previous: list[dict[str, Any]]) -> None:
         if previous:
             print("\nEarlier runs of this recipe")
-            self.table(["RUN", "PHASE", "CONFIGURATION", "MODEL", "SCORE", "CREATED"], text.previous_rows(previous),
-                       right=["SCORE"])
+            self.table(["RUN", "PHASE", "CONFIGURATION", "MODEL", "SCORE", "CREATED"],
+                       table_text.previous_rows(previous), right=["SCORE"])
 
     # Showing ---------------------------------------------------------------------------------------------------------
 
@@ -265,24 +265,25 @@ class Command(BranchVerbs, RolloutVerbs):
 
     def _table(self, page: dict[str, Any]) -> None:
         self.table(["RUN", "WORKLOAD", "METHOD", "BASE MODEL", "DATASET", "PHASE", "STEPS", "LOSS", "CONFIGURATION",
-                    "CREATED"], text.run_rows(page["runs"]), right=["STEPS", "LOSS"])
+                    "CREATED"], table_text.run_rows(page["runs"]), right=["STEPS", "LOSS"])
         _footer(page, "runs")
 
     def _metrics(self, steps: list[dict[str, Any]], more: list[str]) -> None:
-        named = text.metric_columns(steps)
-        columns = ["STEP", *(text.METRIC_TITLES.get(name, name) for name in [*named, *more])]
-        self.table(columns, text.metric_rows(steps, [*named, *more]), right=columns)
+        named = table_text.metric_columns(steps)
+        columns = ["STEP", *(table_text.METRIC_TITLES.get(name, name) for name in [*named, *more])]
+        self.table(columns, table_text.metric_rows(steps, [*named, *more]), right=columns)
 
     def _hparams(self, found: dict[str, Any]) -> None:
         self.facts([*sorted(found["values"].items()), ("sha", found["sha"])], title="Hyperparameters")
 
     def _engine_config(self, found: dict[str, Any]) -> None:
-        self.table(["SETTING", "REQUESTED", "RUNS WITH"], text.engine_rows(found))
+        self.table(["SETTING", "REQUESTED", "RUNS WITH"], table_text.engine_rows(found))
         self.facts([(name, json.dumps(value) if isinstance(value, dict) else value)
                     for name, value in found["resolved"].items()], title="Resolved")
 
     def _snapshots(self, page: dict[str, Any]) -> None:
-        self.table(text.SNAPSHOT_COLUMNS, text.snapshot_rows(page["snapshots"]), right=["SAVED STEP", "SIZE"])
+        self.table(table_text.SNAPSHOT_COLUMNS, table_text.snapshot_rows(page["snapshots"]),
+                   right=["SAVED STEP", "SIZE"])
         _footer(page, "snapshots")
 
     def _verified(self, found: dict[str, Any]) -> None:
@@ -293,7 +294,7 @@ class Command(BranchVerbs, RolloutVerbs):
     def _smoke(self, found: dict[str, Any]) -> None:
         print(plain(f"Smoke check: {smoke_words(found['smoke'])}"))
         if found["missed"]:
-            self.table(text.MISSED_COLUMNS, text.missed_rows(found["missed"]), right=["ROW"])
+            self.table(table_text.MISSED_COLUMNS, table_text.missed_rows(found["missed"]), right=["ROW"])
             _footer(found, "missed")
 
     # Following -------------------------------------------------------------------------------------------------------

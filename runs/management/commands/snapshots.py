@@ -3,7 +3,7 @@
 from typing import Any
 
 from optimize_site.kernel.commands import NounCommand, arg, verb
-from runs import text
+from runs import table_text
 from runs.render import candidate_document, snapshot_record
 
 ROUTE = "/v1/training/snapshots"
@@ -49,10 +49,10 @@ class Command(NounCommand):
         self._candidate(self.client.get(f"{address(snapshot)}/candidate"))
 
     def _show(self, found: Any) -> None:
-        self.show(found, text=lambda record: self.facts(text.snapshot_record_rows(record)))
+        self.show(found, text=lambda record: self.facts(table_text.snapshot_record_rows(record)))
 
     def _candidate(self, found: Any) -> None:
-        self.show(found, text=lambda record: self.facts(text.candidate_rows(record)))
+        self.show(found, text=lambda record: self.facts(table_text.candidate_rows(record)))
 
 
 def address(snapshot: str) -> str:
