@@ -7,7 +7,11 @@ import threading
 import time
 
 import pytest
+from playwright.sync_api import expect
 
+PATIENCE_MILLISECONDS = 30_000
+"""For a page of a machine that does much else; nothing waits so long where all is well."""
+expect.set_options(timeout=PATIENCE_MILLISECONDS)
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright keeps an event loop in this thread
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -81,7 +85,7 @@ def signed_in(server, context):
         page.problems = []
         page.on("pageerror", lambda error: page.problems.append(str(error)))
         page.on("console", lambda message: note(page, message))
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(PATIENCE_MILLISECONDS)
         return page
 
     return sign_in

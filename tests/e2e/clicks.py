@@ -14,6 +14,7 @@ from tests.e2e.conftest import Box
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 IS_WANTED = CHROMIUM is not None or bool(os.environ.get("OPTIMIZE_REQUIRE_BROWSER"))
 WORK_MILLISECONDS = 240_000
+expect.set_options(timeout=30_000)
 
 
 @contextmanager
