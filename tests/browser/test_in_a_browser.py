@@ -14,8 +14,9 @@ MAIN = ("box:home", "evaluations:workloads", "evaluations:workload", "evaluation
         "runs:list", "runs:new", "evaluations:models", "evaluations:model", "datasets:list", "datasets:detail",
         "datasets:analysis", "datasets:upload", "evaluations:list", "evaluations:detail", "evaluations:new", "box:box",
         "registry:base-models", "registry:base-model", "box:docs", "box:search", "runs:compare", "runs:branch",
-        "runs:sweep", "runs:snapshot", "runs:rollouts", "evaluations:pipelines", "evaluations:pipeline", "evaluations:pipeline-new",
-        "evaluations:comparisons", "evaluations:comparison", "evaluations:comparison-new", "evaluations:graders")
+        "runs:sweep", "runs:snapshot", "runs:rollouts", "evaluations:pipelines", "evaluations:pipeline",
+        "evaluations:pipeline-new", "evaluations:comparisons", "evaluations:comparison", "evaluations:comparison-new",
+        "evaluations:graders")
 
 
 def addresses(box):
