@@ -133,7 +133,8 @@ def result_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Training loss", f"{loss['first']:.4f} → {loss['last']:.4f} (mean {loss['mean']:.4f})" if loss else None),
         *_preference(run.get("preference")),
         ("Data fit", _data_fit(run["dataFit"])), ("Memory", measured_words(run["memory"]["measured"])),
-        ("Predicted", memory_words(run["memory"]["predicted"])), ("Start checks", _checks(run["checks"])),
+        ("Predicted", memory_words(run["memory"]["predicted"])),
+        ("Judges", judges_words(run["memory"]["predicted"])), ("Start checks", _checks(run["checks"])),
         ("Throughput", f"{run['tokensPerSecond']:,.0f} tokens per second per device, the mean over its steps"
          if run["tokensPerSecond"] else None),
     ]
@@ -194,6 +195,7 @@ def estimate_rows(estimates: Mapping[str, Any]) -> list[Row]:
         ("Time", _estimate(estimates["seconds"], lambda seconds: f"about {spell_duration(seconds)}")),
         ("Cost", _estimate(estimates["cost"], lambda cost: f"{cost:.2f}")),
         ("Device memory", memory_words(memory["device"])), ("Host memory", memory_words(memory["host"])),
+        ("Judges", judges_words(memory["device"]) or judges_words(memory["host"])),
         ("Measured peak", f"{measured_words(memory['measured'])} in the run {memory['measured']['runId'][:12]} of "
          "this recipe" if memory["measured"] else None)]
 
@@ -220,6 +222,23 @@ def memory_words(predicted: Mapping[str, Any] | None) -> str | None:
     if predicted["bytes"] is None:
         return f"unknown: {parts}{predicted['note']}"
     return f"{spell_bytes(predicted['bytes'])} ({predicted['source']}) = {parts}{predicted['note']}"
+
+
+def judges_words(predicted: Mapping[str, Any] | None) -> str | None:
+    """`the judge acme/tiny 0.9 GiB (weights 0.5 GiB + …), together 1.8 GiB of 24.0 GiB`; None without a judge."""
+    found = (predicted or {}).get("judges")
+    if not found:
+        return None
+    said = "; ".join(_judge_words(judge) for judge in found["models"])
+    where = f"on {found['profile']}, which the run shares" if found["isShared"] else f"on {found['profile']}"
+    together = "" if found["together"] is None else f", together {spell_bytes(found['together'])}" + (
+        f" of {spell_bytes(found['memory'])}" if found["memory"] else "")
+    return f"{said} {where}{together}"
+
+
+def _judge_words(judge: Mapping[str, Any]) -> str:
+    parts = " + ".join(f"{name} {spell_bytes(size)}" for name, size in judge["parts"].items() if size)
+    return f"{judge['model']} {'unknown' if judge['bytes'] is None else spell_bytes(judge['bytes'])} ({parts})"
 
 
 def diagnostics_rows(found: Mapping[str, Any] | None) -> list[Row]:
