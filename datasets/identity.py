@@ -38,9 +38,11 @@ class Identity:
                     self._rows.update(LF + line.data if self._has_rows else line.data)
                     self._has_rows = self._owes_lf = True
 
-    def next_file(self) -> None:
-        """The rows that follow are those of another file."""
-        self._owes_lf = self._has_rows
+    def going_on(self) -> "Identity":
+        """The same rows, for those of another file to follow; they change nothing here."""
+        whole = Identity()
+        whole._rows, whole._has_rows, whole._owes_lf = self._rows.copy(), self._has_rows, self._has_rows
+        return whole
 
     def rows_hash(self, suffix: bytes = b"") -> str:
         """The hash of the rows, and of what a format puts behind them."""

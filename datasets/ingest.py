@@ -42,11 +42,15 @@ OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
 
 @dataclass(frozen=True)
 class Examined:
-    """What a good file of rows holds, and how its bytes and rows are hashed."""
+    """What a good file of rows holds, and how its bytes and rows are hashed.
+
+    `together` are its rows behind those of the files before it, where these were given.
+    """
 
     stretch: Stretch
     identity: Identity
     size_bytes: int
+    together: Identity
 
     @property
     def content_hash(self) -> str:
@@ -69,10 +73,11 @@ class Examination:
     Raises DatasetInvalid for what is no file of lines as soon as it shows.
     """
 
-    def __init__(self, path: Path, helpers: Crew, *, compared: int = MAX_COMPARED_ROWS):
+    def __init__(self, path: Path, helpers: Crew, *, compared: int = MAX_COMPARED_ROWS, before: Identity | None = None):
         self.path, self.size_bytes, self.compared = path, 0, compared
         self._crew, self._hashing, self._hashed = helpers, ThreadPoolExecutor(1), list[Future[None]]()
         self._whole, self._identity = Stretch(), Identity()
+        self._together = before.going_on() if before is not None else None
         self._pending: deque[tuple[Region, Future[Stretch]]] = deque()
         self._head = b""
         self._start = self._line_end = 0
@@ -101,7 +106,7 @@ class Examination:
         for hashed in self._hashed:
             hashed.result()
         refuse_bad(self._whole, name=name)
-        return Examined(self._whole, self._identity, self.size_bytes)
+        return Examined(self._whole, self._identity, self.size_bytes, self._together or self._identity)
 
     def close(self) -> None:
         """Wait for what still reads the file."""
@@ -126,10 +131,11 @@ class Examination:
             self._hashed.append(self._hashing.submit(self._hash, region, stretch.is_exact))
 
     def _hash(self, region: Region, is_exact: bool) -> None:
-        if is_exact:
-            self._identity.add_exact(_views(region))
-        else:
-            self._identity.add(read_region(region))
+        for identity in filter(None, (self._identity, self._together)):
+            if is_exact:
+                identity.add_exact(_views(region))
+            else:
+                identity.add(read_region(region))
 
 
 def _views(region: Region) -> Iterator[memoryview]:
@@ -143,10 +149,12 @@ def _views(region: Region) -> Iterator[memoryview]:
 
 
 @contextmanager
-def examination(path: Path, *, compared: int = MAX_COMPARED_ROWS) -> Iterator[Examination]:
-    """An examination of this file, with the helpers that the machine has cores for."""
+def examination(path: Path, *, compared: int = MAX_COMPARED_ROWS,
+                before: Identity | None = None) -> Iterator[Examination]:
+    """An examination of this file, with the helpers that the machine has cores for; `before` are the rows it follows.
+    """
     with crew() as helpers:
-        it = Examination(path, helpers, compared=compared)
+        it = Examination(path, helpers, compared=compared, before=before)
         try:
             yield it
         finally:

@@ -15,6 +15,7 @@ OWN_KEYS = frozenset({"messages", "tools"})
 MAX_VALUES = 500
 MAX_TURNS = 64
 TOP_VALUES = 20
+MOST_HELD_ANSWERS = 64
 LABEL_CHARACTERS = 60
 EXACT_BELOW = 1000
 
@@ -118,6 +119,7 @@ class Statistics:
         self.turns: Counter[int] = Counter()
         self.answer_lengths, self.row_lengths = Lengths(), Lengths()
         self.answers: Counter[str] = Counter()
+        self._held_answers: Counter[str] = Counter()
         self.fields: dict[str, Values] = {}
         self.labels = Values()
         self.columns: Counter[str] | None = Counter()
@@ -127,6 +129,8 @@ class Statistics:
 
     def merge(self, later: "Statistics") -> None:
         """Add the rows of the next stretch."""
+        self._settle()
+        later._settle()
         self.turns.update(later.turns)
         self.answers.update(later.answers)
         for ours, theirs in ((self.answer_lengths, later.answer_lengths), (self.row_lengths, later.row_lengths)):
@@ -142,6 +146,7 @@ class Statistics:
 
     def state(self) -> dict[str, Any]:
         """All of it as JSON, for `restore`."""
+        self._settle()
         return {"turns": list(self.turns.items()), "answers": dict(self.answers),
                 "answerLengths": self.answer_lengths.state(), "rowLengths": self.row_lengths.state(),
                 "fields": {name: values.state() for name, values in self.fields.items()},
@@ -185,6 +190,17 @@ class Statistics:
             self.columns.update(held)
             self.columns = _few(self.columns)
 
+    def add_answers(self, answers: Iterable[str]) -> None:
+        """Count answers of text: few different ones are held until they are asked for, so that each is read once."""
+        self._held_answers.update(answers)
+        if len(self._held_answers) > MOST_HELD_ANSWERS:
+            self._settle()
+
+    def _settle(self) -> None:
+        for answer, rows in self._held_answers.items():
+            self.add_answer(answer, rows)
+        self._held_answers.clear()
+
     def add_answer(self, answer: str, rows: int = 1) -> None:
         """Count an answer of text that so many rows give."""
         self.answer_lengths.add(len(answer), rows)
@@ -208,6 +224,7 @@ class Statistics:
 
     def document(self) -> dict[str, Any]:
         """The statistics as JSON; `labels` is there where whole answers are short texts that repeat."""
+        self._settle()
         repeated = self.labels.rows >= 2 * len(self.labels.counts) and self.labels.rows * 2 >= self.num_rows
         return {"turns": {str(turns): rows for turns, rows in sorted(self.turns.items())},
                 "answers": dict(self.answers), "answerCharacters": self.answer_lengths.document(),

@@ -7,12 +7,11 @@ Python once a thousand lines costs next to nothing and once a line costs as much
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from itertools import chain
-from operator import attrgetter
+from operator import add, attrgetter
 from types import GenericAlias
 from typing import cast
 
@@ -128,9 +127,8 @@ class PlainChat:
             statistics.turns[min(known[types].roles.count("user"), MAX_TURNS)] += len(rows)
             statistics.num_system_rows += len(rows) * (types[0] is System)
             texts = [list(map(_content, column)) for column in zip(*rows, strict=True)]
-            statistics.row_lengths.add_all(map(sum, zip(*(map(len, column) for column in texts), strict=True)))
-            for answer, number in Counter(texts[-1]).items():
-                statistics.add_answer(answer, number)
+            statistics.row_lengths.add_all(reduce(partial(map, add), (map(len, column) for column in texts)))
+            statistics.add_answers(texts[-1])
 
     def _notice(self, messages: list[Messages], shapes: list[Types], known: dict[Types, Shape],
                 lines: list[int]) -> None:

@@ -13,6 +13,7 @@ from datasets.findings import MAX_COMPARED_ROWS
 from datasets.formats import Archive, ArchiveFormat, FormatFacts
 from datasets.formats.archives import UNPACKED_TIMES
 from datasets.formats.known import ARCHIVE_FORMATS
+from datasets.identity import Identity
 from datasets.images import hashed_images, with_images
 from datasets.ingest import Examined, examination, facts_of, refuse_too_large
 from datasets.models import Shard
@@ -71,14 +72,16 @@ def limited(chunks: Iterable[bytes], length: int | None) -> Iterator[bytes]:
 
 
 def take_shard(chunks: Iterable[bytes], *, compared: int = MAX_COMPARED_ROWS, name: str = "",
+               before: Identity | None = None,
                check: Callable[[Examined], None] = lambda found: None) -> tuple[Shard, Examined]:
-    """Keep a file of rows, and what examining it found; `name` is the file's among several.
+    """Keep a file of rows, and what examining it found; `name` is the file's among several, `before` the rows before.
 
     `check` sees what was found first; where it raises, nothing is kept. Raises DatasetInvalid with its bad lines,
     DiskFull.
     """
     with disk_full_said(), scratch_file() as file:
-        with examination(Path(file.name), compared=compared) as look, flushed_beside(file) as note_written:
+        with (examination(Path(file.name), compared=compared, before=before) as look,
+              flushed_beside(file) as note_written):
             for chunk in chunks:
                 file.write(chunk)
                 file.flush()

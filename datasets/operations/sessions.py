@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from threading import Lock
 from typing import Any
 
 from django.db import connection, transaction
@@ -44,6 +45,11 @@ from registry.references import parse_artifact
 
 SCRATCH_KEPT_FOR = timedelta(hours=1)
 SHA256 = re.compile(r"[0-9a-f]{64}")
+Names = tuple[str, ...]
+MOST_HASHED = 32
+_keeping = Lock()
+_hashed: dict[Names, Identity] = {}
+"""The rows of shards that came in order, hashed together, by the shards' names: what this process would hash again."""
 OPEN, REGISTERED = Upload.Phase.OPEN, Upload.Phase.REGISTERED
 
 
@@ -143,8 +149,12 @@ def put_shard(upload: Upload, path: str, chunks: Iterable[bytes], *, actor: Acto
         earlier = Shard.objects.filter(pk__in=[other["sha256"] for other in upload.planned[:place]])
         compared = MAX_COMPARED_ROWS - sum(earlier.values_list("num_examples", flat=True))
         others = set(earlier.values_list("found__format", flat=True)[:2])
-        take_shard(_announced(chunks, item), compared=max(0, compared), name=path if len(upload.planned) > 1 else "",
-                   check=lambda found: _check_shard(found, upload, place, others))
+        before = _hashed.get(_names(upload.planned[:place]))
+        _, found = take_shard(_announced(chunks, item), compared=max(0, compared), before=before,
+                              name=path if len(upload.planned) > 1 else "",
+                              check=lambda found: _check_shard(found, upload, place, others))
+        if before is not None or not place:
+            _keep_hashed(_names(upload.planned[:place + 1]), found.together)
     Upload.objects.filter(pk=upload.pk, phase=OPEN).update(expires_at=timezone.now() + KEPT_FOR)
 
 
@@ -268,17 +278,43 @@ def _examined(item: dict[str, Any]) -> Shard:
 
 
 def _rows_hash(upload: Upload, suffix: bytes) -> str:
-    """The hash of the rows of all shards, one after the other: that of the file they were cut from."""
-    identity = Identity()
-    for item in upload.planned:
+    """The hash of the rows of all shards, one after the other: that of the file they were cut from.
+
+    Shards that were hashed together when they came are not read again.
+    """
+    hashed, rest = _hashed_together(upload.planned)
+    identity = hashed.going_on()
+    for item in rest:
         region = Region(str(blob_path(item["sha256"])), 0, item["bytes"])
         found = stretch_of(Shard.objects.get(pk=item["sha256"]).found)
         if found.is_exact:
             identity.add_exact(read_region(region))
         else:
             identity.add(read_region(region))
-        identity.next_file()
+        identity = identity.going_on()
     return identity.rows_hash(suffix)
+
+
+def _names(shards: Sequence[dict[str, Any]]) -> Names:
+    return tuple(item["sha256"] for item in shards)
+
+
+def _hashed_together(shards: Sequence[dict[str, Any]]) -> tuple[Identity, Sequence[dict[str, Any]]]:
+    """As many of the first shards as were hashed together, and the shards behind them."""
+    for place in range(len(shards), 0, -1):
+        identity = _hashed.get(_names(shards[:place]))
+        if identity is not None:
+            return identity, shards[place:]
+    return Identity(), shards
+
+
+def _keep_hashed(names: Names, identity: Identity) -> None:
+    """Remember the rows of these shards in order; the next shard's are added to them, so the earlier ones may go."""
+    with _keeping:
+        _hashed.pop(names[:-1], None)
+        while len(_hashed) >= MOST_HASHED:
+            _hashed.pop(next(iter(_hashed)))
+        _hashed[names] = identity
 
 
 # Ending --------------------------------------------------------------------------------------------------------------

@@ -23,11 +23,13 @@ from datasets.errors import (
     UploadIncomplete,
     UploadUnknown,
 )
+from datasets.identity import Identity
 from datasets.ingest import examine_file
 from datasets.models import Shard, Upload
 from datasets.operations import Announced, intake, sessions
 from optimize_site.kernel import client as clients
 from optimize_site.kernel.auth import Actor
+from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.errors import Forbidden, OperationError, Unavailable
 from optimize_site.kernel.models import Blob
@@ -195,6 +197,21 @@ def test_the_same_bytes_are_neither_sent_nor_parsed_again(file, sent, monkeypatc
     assert register(file, "--shard-size", "2KiB", name="support/again") == 0
     assert not sent and Version.objects.count() == 2
     assert not json.loads(capsys.readouterr().out.split("\n}")[1] + "}")["isNew"]
+
+
+def test_shards_that_came_in_order_are_hashed_together_and_not_read_again(file, monkeypatch, capsys):
+    whole = examine_file(file).content_hash
+    with monkeypatch.context() as patched:
+        patched.setattr(sessions, "read_region", None)
+        assert register(file, "--shard-size", "2KiB") == 0
+    assert printed(capsys)["contentHash"] == whole
+    upload, first = Upload.objects.get(), Identity()
+    for item in upload.planned[:2]:
+        first = first.going_on()
+        first.add([blob_path(item["sha256"]).read_bytes()])
+    for known in ({}, {sessions._names(upload.planned[:2]): first}):
+        monkeypatch.setattr(sessions, "_hashed", known)
+        assert sessions._rows_hash(upload, b"") == whole
 
 
 def test_what_was_noticed_about_a_file_is_said_each_time_it_is_registered():
