@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from optimize_site.kernel.job_packages import jobs_venv
 from optimize_site.processes import Identity, start_time
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -30,8 +31,8 @@ class JobsNotInstalled(RuntimeError):
 
 
 def job_python() -> Path:
-    """The interpreter of the job environment: OPTIMIZE_JOBS_VENV, else `.venv-jobs` beside this checkout."""
-    venv = Path(os.environ.get("OPTIMIZE_JOBS_VENV") or REPOSITORY / ".venv-jobs")
+    """The interpreter of the job environment."""
+    venv = jobs_venv()
     python = venv / "bin" / "python"
     if not python.exists():
         raise JobsNotInstalled(f"There is no job environment at {venv}. Run ./optimize up, which makes it.")

@@ -1,6 +1,5 @@
 """What a run's estimates rest on, looked up: its rows' tokens, the pace of earlier runs, the device, its price."""
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -36,6 +35,8 @@ from runs.judges_at import judges_beside
 from runs.models import Metric, Run
 from runs.queries import measured_memory, rate_per_device_hour
 from runs.resolve import Resolved
+from runs.rollout_engine import chosen_sampler, with_engine
+from runs.shapes import shape_at
 from runs.smoke import slice_size
 
 BYTES_A_TOKEN = 4
@@ -250,19 +251,15 @@ def _with_judges(found: memory.Memory, resolved: Resolved) -> dict[str, Any]:
 def _predicted(resolved: Resolved, facts: Facts, state: BaseModelState | None, kind: str) -> memory.Memory:
     if state is None:
         return memory.untold("The base model is not known.")
-    return memory.predict(
-        resolved.config, resolved.execution, kind=kind, parameters=parameters_of(state), shape=_shape(state),
+    shape = shape_at(state)
+    found = memory.predict(
+        resolved.config, resolved.execution, kind=kind, parameters=parameters_of(state), shape=shape,
         longest_row=_longest(resolved.config, facts.dataset, state),
         trained_share=_trained_share(resolved.config, facts.dataset, state))
-
-
-def _shape(state: BaseModelState) -> memory.Shape | None:
-    if state.folder is None:
-        return None
-    try:
-        return memory.shape_of(json.loads((state.folder / "config.json").read_bytes()))
-    except (OSError, ValueError, AttributeError):
-        return None
+    if resolved.method not in REINFORCEMENT:
+        return found
+    choice = chosen_sampler(resolved.config, resolved.execution, found.parts, shape)
+    return with_engine(found, choice, resolved.execution)
 
 
 def _longest(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseModelState | None) -> int | None:

@@ -9,10 +9,13 @@ from optimize_site.kernel.graders import parse_target
 from optimize_site.kernel.judges import keeper, scorer_body
 from optimize_site.kernel.scoring import scorer_start, scoring_limits
 from registry.adapter_folder import lay_out_adapter
+from registry.base_model_queries import base_model_state
 from registry.models import Version
 from runs import queries
 from runs.models import Run
 from runs.plan import scorer_spec
+from runs.rollout_engine import chosen_sampler, rollout_box
+from runs.shapes import shape_at
 
 
 def scorer_part(run: Run, folder: Path) -> dict[str, Any]:
@@ -38,6 +41,14 @@ def _bundle(term: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]
     if target is not None:
         place = {"module": target.module, "function": target.function}
     return {"archive": str(blob_path(sha256)), "sha256": sha256} | place
+
+
+def sampler_part(run: Run) -> dict[str, Any]:
+    """Who samples completions, as the box has it when the attempt starts."""
+    state = base_model_state(run.base_model)
+    parts = (run.predicted_memory or {}).get("parts") or {}
+    choice = chosen_sampler(run.config, run.execution, parts, shape_at(state) if state else None)
+    return choice.part(rollout_box())
 
 
 def warm_start_part(run: Run, folder: Path) -> dict[str, Any] | None:

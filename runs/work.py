@@ -33,10 +33,10 @@ from runs.operations.rollouts import keep_rollouts
 from runs.operations.smaller_passes import OUT_OF_DEVICE_MEMORY, halved_execution, halved_warning
 from runs.phases import LOST, PHASES
 from runs.plan import reinforcement_body, supervised_body
-from runs.reinforcement_plan import scorer_part, warm_start_part
+from runs.reinforcement_plan import sampler_part, scorer_part, warm_start_part
 from runs.snapshots import verify_snapshot
 
-TRIED_AGAIN = frozenset({"unexpected", "snapshot_invalid", "job_not_started", "scorer_lost"})
+TRIED_AGAIN = frozenset({"unexpected", "snapshot_invalid", "job_not_started", "scorer_lost", "rollout_engine_lost"})
 """Failures that another attempt may not meet again; every other one would only repeat."""
 FIGURES_AT_ONCE = 1000
 
@@ -70,8 +70,8 @@ class RunWork(OneByOne):
                   "strict": bool(setting("trainer.jobs.strict-compute"))}
         if row.method in REINFORCEMENT:
             folder = attempt_folder(attempt.pk)
-            return reinforcement_body(scorer=scorer_part(row, folder), warm_start=warm_start_part(row, folder),
-                                      **common)
+            return reinforcement_body(scorer=scorer_part(row, folder), sampler=sampler_part(row),
+                                      warm_start=warm_start_part(row, folder), **common)
         validation = _rows_part(row, "validationDataset") if row.references.get("validationDataset") else None
         return supervised_body(validation=validation, smoke=row.smoke, **common)
 

@@ -22,6 +22,7 @@ from runs.models import Run, Snapshot
 from runs.operations.holds import RUN, hold_snapshot
 from runs.operations.judge_room import room_problems
 from runs.operations.length_check import measure
+from runs.operations.sampler_room import sampler_problems
 from runs.operations.submit import Submission, build_run, store_run
 from runs.overrides import (
     BESIDE_CONFIG,
@@ -92,7 +93,7 @@ def plan_branch(wish: Wish, *, actor: Actor) -> Planned:
     mode, reason, restoring = choose_mode(wish, resolved)
     found = [*_wish_problems(wish), *restoring, *resolved.problems]
     if not found:
-        found += [*measure(resolved, facts)[0], *room_problems(resolved)]
+        found += [*measure(resolved, facts)[0], *room_problems(resolved), *sampler_problems(resolved, facts)]
     resolved = replace(resolved, stated=stated, total_steps=wish.steps,
                        warnings=without_cold_start(resolved.warnings))
     return Planned(wish, mode, reason, document, parsed, facts, resolved, tuple(found))

@@ -11,6 +11,7 @@ from runs.findings import findings_for
 from runs.lookups import facts_for
 from runs.operations.judge_room import room_problems
 from runs.operations.length_check import measure
+from runs.operations.sampler_room import sampler_problems
 from runs.queries import previous_runs
 from runs.resolve import Resolved, resolve
 
@@ -22,7 +23,7 @@ def check_run(document: Any, *, actor: Actor) -> dict[str, Any]:
     facts = facts_for(parsed.descriptor)
     resolved = resolve(parsed, facts)
     refused, lengths = measure(resolved, facts)
-    refused = [*refused, *room_problems(resolved)]
+    refused = [*refused, *room_problems(resolved), *sampler_problems(resolved, facts)]
     return {
         "valid": resolved.is_valid and not refused,
         "problems": [problem_document(problem) for problem in (*resolved.problems, *refused)],

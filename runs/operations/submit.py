@@ -19,6 +19,7 @@ from runs.lookups import facts_for
 from runs.models import Run
 from runs.operations.judge_room import room_problems
 from runs.operations.length_check import measure, start_analyses
+from runs.operations.sampler_room import sampler_problems
 from runs.resolve import Resolved, resolve
 
 
@@ -39,7 +40,7 @@ def submit_run(document: Any, *, actor: Actor) -> Submission:
     if earlier is not None:
         return Submission(earlier, is_new=False)
     resolved = resolve(parsed, facts)
-    refused = [*measure(resolved, facts)[0], *room_problems(resolved)]
+    refused = [*measure(resolved, facts)[0], *room_problems(resolved), *sampler_problems(resolved, facts)]
     if resolved.problems or refused:
         raise RunRefused.because([*resolved.problems, *refused])
     run = build_run(parsed.descriptor, document, resolved, facts, actor)

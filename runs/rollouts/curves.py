@@ -26,6 +26,8 @@ POLICY: tuple[dict[str, Any], ...] = (
      "labels": "Different pairs"},
     {"title": "Tokens clipped", "term": "policy ratio", "names": "clip_low,clip_high", "labels": "Below|Above",
      "is_alike": True},
+    {"title": "What sampled and what learns apart", "term": "", "names": "sampler_gap,sampler_left_out",
+     "labels": "Mean difference|Left out", "is_alike": True},
     {"title": "Seconds of an update", "term": "", "names": "generate_seconds,reward_seconds,update_seconds",
      "labels": "Generation|Scoring|Update", "is_alike": True},
 )

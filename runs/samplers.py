@@ -1,0 +1,116 @@
+"""Who samples the completions of a reinforcement run, and how much of its device that takes. Pure.
+
+The trainer's own model samples everywhere. Where vLLM is installed and the run has a GPU, vLLM does: its engine stands
+beside the trainer on the one device, so each gets a share of the memory that leaves the other enough.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+MODES = ("auto", "own", "vllm")
+MOST_RANK = 256
+"""The largest rank that vLLM lays its buffers out for here."""
+AT_ONCE = 256
+"""Completions that vLLM samples side by side at most."""
+GIB = 1024**3
+ENGINE_OWN = 2 * GIB
+"""What vLLM holds beside weights, keys and values: its passes' buffers and the driver's part. Not measured."""
+TRAINER_MORE = 1.15
+TRAINER_OWN = GIB
+"""What training takes beyond its prediction: the allocator's unused parts, and the driver's. Not measured."""
+MOST_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class RolloutBox:
+    """What the box says of sampling: its settings, and the version of vLLM that is installed ("" where none is)."""
+
+    mode: str = "auto"
+    version: str = ""
+    python: str = ""
+    memory_share: float = 0.0
+    """The share that the box states; 0 derives it."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """A device, and what a run puts on it: bytes of all of it and of the trainer's parts, of the weights alone, and of
+    one token's keys and values; None where it is not known."""
+
+    kind: str
+    device: int | None
+    trainer: int | None
+    weights: int | None
+    kept_a_token: int | None
+
+
+@dataclass(frozen=True)
+class SamplerChoice:
+    """Who samples, with the code and the sentence of what speaks against vLLM where that is not it."""
+
+    kind: Literal["own", "vllm"]
+    code: str = ""
+    reason: str = ""
+    hint: str = ""
+    memory_share: float = 0.0
+    at_once: int = 0
+
+    def part(self, box: RolloutBox) -> dict[str, Any]:
+        """What the job is told."""
+        if self.kind == "own":
+            return {"kind": "own", "reason": self.reason}
+        return {"kind": "vllm", "python": box.python, "memory_share": self.memory_share, "at_once": self.at_once,
+                "required": box.mode == "vllm"}
+
+
+def choose_sampler(box: RolloutBox, config: Mapping[str, Any], room: Room) -> SamplerChoice:
+    """vLLM where the box's settings, the run and the device's memory let it, else the trainer's own model."""
+    against = _against(box, config, room)
+    if against is not None:
+        return against
+    rl = config["rlHyperparams"]
+    at_once = min(AT_ONCE, int(rl["promptsPerStep"]) * int(rl["groupSize"]))
+    if box.memory_share:
+        return SamplerChoice("vllm", memory_share=box.memory_share, at_once=at_once)
+    return _derived(room, int(config["maxSeqLength"]), at_once)
+
+
+def _against(box: RolloutBox, config: Mapping[str, Any], room: Room) -> SamplerChoice | None:
+    """What speaks against vLLM before its memory is looked at."""
+    rank = int(config["rlHyperparams"]["lora"]["rank"])
+    if box.mode not in MODES:
+        return SamplerChoice("own", "unknown_sampler", f"trainer.rollouts.sampler is {box.mode!r}; it is one of "
+                             f"{', '.join(MODES)}.", "Correct it in the box's settings.toml.")
+    if box.mode == "own":
+        return SamplerChoice("own", "", "trainer.rollouts.sampler is own.")
+    if box.mode == "auto" and room.kind != "cuda":
+        return SamplerChoice("own", "", "The run trains on processors.")
+    if not box.version:
+        where = f"what {box.python} imports from" if box.python else "the job environment"
+        return SamplerChoice("own", "vllm_not_installed", f"vLLM is not installed in {where}.", "Install the GPU set "
+                             "of the job environment, or name another interpreter in trainer.rollouts.vllm-python.")
+    if config["model"]["precision"] == "INT4":
+        return SamplerChoice("own", "vllm_not_quantized", "config.model.precision is INT4; vLLM would sample from "
+                             "other weights than the quantized ones that are trained.", "Train in BF16.")
+    if rank > MOST_RANK:
+        return SamplerChoice("own", "vllm_rank_too_large", f"lora.rank is {rank}; vLLM takes adapters of {MOST_RANK} "
+                             "at most.", f"State a rank of at most {MOST_RANK}.")
+    return None
+
+
+def _derived(room: Room, length: int, at_once: int) -> SamplerChoice:
+    """What the engine can use and the trainer leaves; refused where that is not enough for a single completion."""
+    if room.device is None or room.trainer is None or room.weights is None or room.kept_a_token is None:
+        return SamplerChoice("own", "vllm_memory_unknown", "How much memory training takes on this device is not "
+                             "known, so none can be set aside for vLLM.", "State trainer.rollouts.memory-share.")
+    one = length * room.kept_a_token
+    least = room.weights + ENGINE_OWN + one
+    left = room.device - round(TRAINER_MORE * room.trainer) - TRAINER_OWN
+    if left < least:
+        return SamplerChoice("own", "no_room_for_vllm", f"Training takes about {room.trainer / GIB:.1f} of the "
+                             f"device's {room.device / GIB:.1f} GiB, and vLLM needs {least / GIB:.1f} GiB beside it.",
+                             "Lower execution.microBatchSequences or config.maxSeqLength, or turn on "
+                             "model.gradientCheckpointing.")
+    share = min(left, least + (at_once - 1) * one) / room.device
+    return SamplerChoice("vllm", memory_share=min(MOST_SHARE, int(share * 1000) / 1000), at_once=at_once)

@@ -1,0 +1,69 @@
+"""vLLM as a run's sampler, through the operations: refused before a device is claimed, planned, and predicted."""
+
+import pytest
+
+from gpu_worker import claims
+from gpu_worker.engines import plans
+from optimize_site.kernel.auth import LOCAL
+from runs.errors import RunRefused
+from runs.operations import advance_run, check_run, submit_run
+from runs.work import RunWork
+from tests import factories as make
+from tests import playing
+
+pytestmark = pytest.mark.django_db
+GIB = 1024**3
+
+
+@pytest.fixture
+def box(db, tmp_path, monkeypatch):
+    """A box whose device is a GPU of 80 GiB, and that has vLLM in an interpreter of its own."""
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+    (tmp_path / "vllm" / "lib" / "python3.11" / "site-packages" / "vllm-0.24.0.dist-info").mkdir(parents=True)
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_VLLM_PYTHON", str(tmp_path / "vllm" / "bin" / "python"))
+    make.make_device("GPU-1", kind="gpu", profile="h200", memory_bytes=80 * GIB)
+    make.make_device("host", kind="host", profile="host")
+    make.make_workload(grader="exact")
+    make.put_weights(make.make_base_model())
+    make.make_dataset("triage/train", 16)
+    make.measured("triage/train")
+
+
+def document(**changes):
+    return make.run_document(config={"method": "grpo", "rlHyperparams": {"maxSteps": 4}}, **changes)
+
+
+def sampler_of(run):
+    advance_run(run.pk)
+    attempt = claims.claim("GPU-1", 0)
+    body = RunWork().plan(playing.reread(run), attempt)
+    device = {"kind": "cuda", "uuids": ["GPU-1"]}
+    return plans.complete(body, attempt=attempt.pk, subject={"kind": "run", "id": run.pk}, threads=1,
+                          device=device)["sampler"]
+
+
+@pytest.mark.requirement("R013")
+def test_a_stated_share_is_planned_and_predicted(box, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_MEMORY_SHARE", "0.4")
+    run = submit_run(document(), actor=LOCAL).run
+    assert run.predicted_memory["parts"]["generation"] == round(0.4 * 80 * GIB)
+    planned = sampler_of(run)
+    assert (planned["kind"], planned["required"]) == ("vllm", False)
+    assert (planned["memory_share"], planned["at_once"]) == (0.4, 32)
+    assert planned["python"].endswith("/vllm/bin/python")
+
+
+@pytest.mark.requirement("R013")
+def test_what_vllm_cannot_sample_for_is_refused_where_the_box_asks_for_vllm(box, monkeypatch):
+    assert check_run(document(), actor=LOCAL)["problems"] == []
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_SAMPLER", "vllm")
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_VLLM_PYTHON", "/nowhere/bin/python")
+    (problem,) = check_run(document(), actor=LOCAL)["problems"]
+    assert problem["code"] == "vllm_not_installed"
+    assert problem["message"] == "vLLM is not installed in what /nowhere/bin/python imports from."
+    with pytest.raises(RunRefused):
+        submit_run(document(), actor=LOCAL)
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_SAMPLER", "own")
+    run = submit_run(document(), actor=LOCAL).run
+    assert sampler_of(run) == {"kind": "own", "reason": "trainer.rollouts.sampler is own.", "python": "",
+                               "memory_share": 0.0, "at_once": 0, "required": False}
