@@ -95,12 +95,13 @@ class Box:
         return self.run("logs", "--lines", "15").stdout
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60, what: str = "the condition") -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60, what: str = "the condition",
+               every: float = 0.1) -> None:  # fmt: skip
     """Wait for something that is going to happen."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come within {seconds} s"
-        time.sleep(0.1)
+        time.sleep(every)
 
 
 @pytest.fixture(scope="module")
@@ -113,9 +114,6 @@ def scratch_home() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def box(scratch_home: Path) -> Iterator[Box]:
-    """A box that is up, shared by the tests of a module."""
-    it = Box(scratch_home)
-    it.up()
-    yield it
-    it.down()
+def box(trained_box: Box) -> Box:
+    """The box that the tests share; a module that needs one which nothing happened to makes its own."""
+    return trained_box

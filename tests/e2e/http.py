@@ -50,5 +50,5 @@ class Http:
         deadline = time.monotonic() + seconds
         while (found := self.get(path))[field] not in until:
             assert time.monotonic() < deadline, f"{found}\n{self.box.logs()}"
-            time.sleep(0.1)
+            time.sleep(0.3)  # an answer costs the box as much as an update of the tiny model
         return found

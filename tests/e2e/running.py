@@ -1,12 +1,16 @@
 """Runs on a real box, as the tests of its whole life and of faults follow them: started, ended, and held to bytes."""
 
 import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gpu_worker import processes
 from tests.e2e.conftest import Box, wait_until
 from tests.e2e.http import Http
-from tests.e2e.tiny_box import add_tiny_model, ask, descriptor, make_material, prepare
+from tests.e2e.tiny_box import TINY, add_tiny_model, ask, descriptor, make_material
 
 OVER = {"COMPLETED", "FAILED", "CANCELLED"}
 
@@ -17,8 +21,18 @@ def ready_box(home: Path, material: Path) -> Box:
     box = Box(home)
     add_tiny_model(box, material)
     box.up()
-    prepare(box, material)
+    prepare(http_of(box, "preparing"), material)
     return box
+
+
+def prepare(http: Http, material: Path) -> None:
+    """Everything before the first run."""
+    http.post(f"/v1/training/base-models/{TINY}/select", {})
+    for name in ("train", "eval", "pairs"):
+        rows = (material / f"{name}.jsonl").read_bytes()
+        http.call("POST", f"/v1/registry/datasets/triage/{name}/versions", rows, "application/octet-stream")
+    http.post("/v1/training/workloads", {"name": "triage", "dataset": "triage/eval", "grader": "json-label-match"})
+    http.follow(f"/v1/training/base-models/{TINY}", "selection", {"READY"})
 
 
 def http_of(box: Box, name: str) -> Http:
@@ -77,3 +91,29 @@ def attempt_of(box: Box, run_id: str) -> Path | None:
         if json.loads(plan.read_text())["subject"]["id"] == run_id:
             return plan.parent
     return None
+
+
+@contextmanager
+def halted(box: Box, run_id: str, *, save: int) -> Iterator[None]:
+    """A run's job stands still inside the block, once it has saved an update: however slow the machine is, what is done
+    to it there finds it in its midst."""
+    wait_until(lambda: _has_saved(box, run_id, save), 240, f"the save of update {save}", every=0.02)
+    job = processes.job_of(attempt_of(box, run_id) or Path("/nowhere"))
+    assert job, "its job was not written down"
+    job.send(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        job.send(signal.SIGCONT)
+
+
+def _has_saved(box: Box, run_id: str, step: int) -> bool:
+    events = (attempt_of(box, run_id) or Path("/nowhere")) / "events.jsonl"
+    lines = events.read_text().split("\n")[:-1] if events.exists() else []
+    return any(event["type"] == "snapshot" and event["step"] >= step for event in map(json.loads, lines))
+
+
+def asked_of(box: Box, run_id: str) -> str:
+    """What the box asks of a run's job."""
+    attempt = attempt_of(box, run_id)
+    return str(json.loads((attempt / "control.json").read_text())["ask"]) if attempt else ""

@@ -8,14 +8,7 @@ from playwright.sync_api import expect
 from tests.e2e import clicks
 from tests.e2e.conftest import Box
 from tests.e2e.http import Http
-from tests.e2e.tiny_box import TINY, add_tiny_model, ask, descriptor, make_material
-
-
-@pytest.fixture(scope="module")
-def material(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("material")
-    make_material(folder)
-    return folder
+from tests.e2e.tiny_box import TINY, add_tiny_model, ask, descriptor
 
 
 @pytest.fixture(scope="module")

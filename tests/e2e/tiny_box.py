@@ -29,13 +29,15 @@ def jobs_python() -> str:
 
 
 def make_material(folder: Path) -> None:
-    """Write a tiny base model, train.jsonl, eval.jsonl, pairs.jsonl and run.json into a folder."""
+    """Write a tiny base model, train.jsonl, eval.jsonl, pairs.jsonl and run.json into a folder that lacks them."""
+    if (folder / "run.json").exists():
+        return
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(
         [jobs_python(), "-P", "-c", MAKE, str(CHECKOUT / "tests" / "engine"), str(folder)],
         check=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
-        timeout=180,
+        timeout=600,
         capture_output=True,
     )
     (folder / "run.json").write_text(json.dumps(descriptor()))
@@ -75,11 +77,3 @@ def ask(box: Box, *words: str, timeout: float = 240) -> Any:
     done = box.run(*words, "-o", "json", timeout=timeout)
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}\n{box.logs()}"
     return json.loads(done.stdout)
-
-
-def prepare(box: Box, material: Path) -> None:
-    """Everything before the first run, by command."""
-    ask(box, "base-models", "select", TINY, "--wait")
-    for name in ("train", "eval", "pairs"):
-        ask(box, "registry", "datasets", "register", f"triage/{name}", "-f", str(material / f"{name}.jsonl"))
-    ask(box, "workloads", "create", "triage", "--dataset", "triage/eval", "--grader", "json-label-match")

@@ -3,25 +3,31 @@
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from optimize_site.appliance.places import CHECKOUT
-from tests.e2e.conftest import Box, scratch_home, wait_until  # noqa: F401 - the fixture is used by name
+from tests.e2e.conftest import wait_until
 from tests.e2e.tiny_box import ask
 
 SHARDS = 40
 
 
+@pytest.fixture(scope="module", autouse=True)
+def context(box, http):
+    """What the sender calls the box."""
+    ask(box, "contexts", "add", "box", "--url", box.url, "--token", http.token)
+
+
 @pytest.fixture(scope="module")
-def box(scratch_home: Path):  # noqa: F811
-    it = Box(scratch_home)
-    it.up()
-    token = ask(it, "tokens", "create", "sender")["token"]
-    ask(it, "contexts", "add", "box", "--url", it.url, "--token", token)
-    yield it
-    it.down()
+def held(box):
+    """Tells how many shards lie in the box's store; whatever else does lay there before."""
+
+    def stored():
+        return set((box.home / "blobs").glob("*/*"))
+
+    before = stored()
+    return lambda: len(stored() - before)
 
 
 @pytest.fixture(scope="module")
@@ -48,24 +54,19 @@ def start(box, name, rows):
                             stderr=subprocess.PIPE)
 
 
-def held(box):
-    """How many shards lie in the box's store; nothing else does."""
-    return len(list((box.home / "blobs").glob("*/*")))
-
-
 @pytest.mark.requirement("R309")
-def test_an_upload_survives_the_death_of_its_sender_and_of_the_web(box, rows):
+def test_an_upload_survives_the_death_of_its_sender_and_of_the_web(box, held, rows):
     sender = start(box, "killed", rows)
-    wait_until(lambda: held(box) >= 3, 60, "some shards")
+    wait_until(lambda: held() >= 3, 60, "some shards")
     sender.kill()
     sender.wait()
-    before = held(box)
+    before = held()
     assert 3 <= before < SHARDS
     upload, = ask(box, "registry", "datasets", "uploads")["uploads"]
     assert upload["shardCount"] > before + 3
 
     sender = start(box, "killed", rows)
-    wait_until(lambda: held(box) >= before + 3, 60, "more shards")
+    wait_until(lambda: held() >= before + 3, 60, "more shards")
     os.kill(box.process("web").pid, 9)
     out, errors = sender.communicate(timeout=240)
     assert sender.returncode == 0, errors
@@ -74,4 +75,4 @@ def test_an_upload_survives_the_death_of_its_sender_and_of_the_web(box, rows):
     assert (made["digest"], made["contentHash"], made["exampleCount"]) == (
         whole["digest"], whole["contentHash"], SHARDS * 1000)
     assert made["statistics"] == whole["statistics"] and made["findings"] == whole["findings"]
-    assert held(box) == upload["shardCount"]
+    assert held() == upload["shardCount"]
