@@ -37,6 +37,13 @@ def test_a_run_learns_to_prefer_the_chosen_answers(train):
     assert tiny.events_of(attempt, "data_fit")[0]["rows"] == 12
 
 
+def test_the_first_update_s_time_does_not_count_the_reading_of_the_reference(train):
+    attempt = train()
+    read = [event for event in tiny.events_of(attempt, "stage") if event["name"] == "reference"][-1]
+    first = tiny.events_of(attempt, "metrics")[0]
+    assert first["values"]["step_seconds"] <= first["t"] - read["t"] + 0.002
+
+
 @pytest.mark.requirement("R263")
 @pytest.mark.parametrize(("loss_type", "beta"), [("sigmoid", 0.1), ("ipo", 0.1), ("sigmoid", 0.5)])
 def test_the_losses_are_those_of_plain_trl(train, base_model, loss_type, beta, tmp_path, write_rows):

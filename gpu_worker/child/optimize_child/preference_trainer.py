@@ -7,6 +7,7 @@ gives every attempt of a run the same ones and lets a step compute one model ins
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -32,10 +33,11 @@ class PreferenceTrainer(SupervisedTrainer):
 
     def read_reference(self, passes: Iterable[dict[str, Any]], *, of_base: bool) -> None:
         """Keep the log-probability of every answer in some passes under the model as it is now, or, with `of_base`,
-        under the model without its adapter."""
+        under the model without its adapter. The first update's time begins after it."""
         with self._untouched(), self.model.disable_adapter() if of_base else nullcontext():
             for part in passes:
                 self._reference.update(zip(part["rows"].tolist(), self._logps(part).tolist(), strict=True))
+        self._boundary = time.perf_counter()
 
     def _logps(self, part: dict[str, Any]) -> torch.Tensor:
         """The log-probability of each row's answer, computed as the updates will."""
