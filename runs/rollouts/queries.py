@@ -118,7 +118,12 @@ def _chosen(run: Run, asked: Asked) -> QuerySet[Rollout]:
     if len(text) > LONGEST_SEARCH:
         raise InvalidInput(f"The text to search for has {len(text)} characters; it may have {LONGEST_SEARCH}.",
                            code="search_too_long")
-    return found.filter(Q(completion__icontains=text) | Q(asked__icontains=text)) if text else found
+    return found.filter(holds(text)) if text else found
+
+
+def holds(text: str) -> Q:
+    """The completion or what was asked holds a text; written so that the index of `text_index` finds it."""
+    return Q(completion__icontains=text) | Q(asked__icontains=text)
 
 
 def _share_of(run: Run, name: str) -> Any:

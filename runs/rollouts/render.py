@@ -6,6 +6,7 @@ from optimize_site.kernel.errors import InvalidInput
 from runs.models import Rollout, Run
 from runs.rollouts import queries
 from runs.rollouts.queries import DEFAULT_LIMIT, MOST, Asked
+from runs.rollouts.text_index import SLOWLY, has_text_index
 
 
 def rollouts_document(run: Run, asked: Asked, *, worst: int = 0, best: int = 0, limit: int = DEFAULT_LIMIT,
@@ -21,7 +22,13 @@ def rollouts_document(run: Run, asked: Asked, *, worst: int = 0, best: int = 0, 
         places[offset:offset + min(limit, MOST)])
     return {"runId": run.pk, "step": step.step if step else None, "rollouts": [rollout_document(row) for row in found],
             "total": len(places), "limit": len(found) if worst or best else min(limit, MOST), "offset": offset,
-            "steps": queries.steps_of(run), "terms": queries.terms_of(run), "note": queries.note_of(run)}
+            "steps": queries.steps_of(run), "terms": queries.terms_of(run), "note": queries.note_of(run),
+            "searchNote": slow_search(asked)}
+
+
+def slow_search(asked: Asked) -> str:
+    """That a search over every update reads each rollout, where the database cannot help it."""
+    return SLOWLY if asked.search.strip() and asked.every_step and not has_text_index() else ""
 
 
 def _refuse(worst: int, best: int, limit: int, offset: int) -> None:

@@ -42,7 +42,8 @@ def step_words(found: Mapping[str, Any]) -> str:
         return str(found["note"])
     place = f"update {found['step']}" if found["step"] is not None else "all updates"
     kept = f"update {steps[0]}" if len(steps) == 1 else f"{len(steps)} updates, {steps[0]} to {steps[-1]}"
-    return f"{shown} of {found['total']} rollouts of {place}. Kept: {kept}."
+    slowly = f" {found['searchNote']}" if found["searchNote"] else ""
+    return f"{shown} of {found['total']} rollouts of {place}. Kept: {kept}.{slowly}"
 
 
 TERM_COLUMNS = ("TERM", "WEIGHT", "SHARE FIRST", "SHARE NOW", "SPREAD", "SECONDS", "FAILED")

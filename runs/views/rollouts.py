@@ -17,6 +17,7 @@ from runs.models import Rollout, RolloutStep, Run
 from runs.rollouts import queries as kept
 from runs.rollouts.pictures import plot_spread
 from runs.rollouts.queries import Asked
+from runs.rollouts.render import slow_search
 from runs.rollouts.rewards import distribution_document
 from runs.rollouts.text import groups_words
 from runs.rollouts.variety import most_repeated, said
@@ -88,7 +89,7 @@ def _shown(request: HtmxRequest, run: Run, asked: Asked) -> dict[str, Any]:
         return {"sides": [{"title": "Worst", "rows": cards[:len(worst)]},
                           {"title": "Best", "rows": cards[len(worst):]}]}
     found = listed(request, kept.places_of(run, asked), limit=A_PAGE)
-    return found | {"rows": _cards(kept.in_order(found["rows"])), "is_list": True}
+    return found | {"rows": _cards(kept.in_order(found["rows"])), "is_list": True, "search_note": slow_search(asked)}
 
 
 def _cards(rows: Iterable[Rollout]) -> list[dict[str, Any]]:

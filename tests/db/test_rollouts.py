@@ -3,17 +3,22 @@
 import json
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from optimize_site.kernel import accounts
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
 from optimize_site.kernel.garbage import BOOKKEEPING
+from optimize_site.kernel.management.commands.info import Command as Info
 from optimize_site.kernel.work import attempt_folder
 from registry.models import BaseModel
 from runs.management.commands.runs import Command
 from runs.models import Rollout, RolloutStep, Run
 from runs.operations.rollouts import UNREADABLE
-from runs.rollouts import rewards
+from runs.rollouts import rewards, text_index
+from runs.rollouts.queries import Asked, holds
+from runs.rollouts.render import rollouts_document
+from runs.rollouts.text_index import INDEX
 from tests.factories import make_adapter, make_device, make_run, put_weights
 from tests.playing import STARTED, claim, end, reread, say
 from tests.rolling import completion, figures, rollouts, told
@@ -118,6 +123,51 @@ def test_a_route_reads_one_update_at_a_time_and_tells_every_one_that_is_kept(tra
     assert [row["completion"] for row in first["rollouts"]] == ["the answer is 12", "the answer is 13"]
     assert first["rollouts"][0]["terms"][1] == {"name": "exact", "score": 0.0, "share": 0.0, "cause": "",
                                                 "explanation": "exact looked"}
+
+
+@pytest.fixture
+def two_runs(training, run):
+    """The rollouts of two runs, in which the same is said."""
+    mine, _ = training
+    other = make_run(configName="other")
+    Run.objects.filter(pk=other.pk).update(method="grpo")
+    other.refresh_from_db()
+    Rollout.objects.bulk_create([Rollout(**{field.attname: getattr(row, field.attname) for field in row._meta.fields
+                                            if field.attname != "id"} | {"run_id": other.pk})
+                                 for row in Rollout.objects.filter(run=mine)])
+    return mine, other
+
+
+def found_in(run, text):
+    return rollouts_document(run, Asked(every_step=True, search=text))
+
+
+def test_a_text_is_found_by_an_index_over_all_updates_and_in_its_own_run_alone(two_runs):
+    mine, other = two_runs
+    for text in ("ANSWER is 0", "is", "100%_"):
+        said = [row.pk for row in mine.rollouts.order_by("step", "group", "index") if text.lower() in row.completion]
+        found = found_in(mine, text)
+        assert [(row["step"], row["index"]) for row in found["rollouts"]] == list(
+            Rollout.objects.filter(pk__in=said).order_by("step", "group", "index").values_list("step", "index"))
+        assert (found["total"], found["searchNote"]) == (len(said), "")
+    assert found_in(other, "the answer is 12")["total"] == found_in(mine, "the answer is 12")["total"] > 0
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off")
+        assert INDEX in Rollout.objects.filter(holds("answer")).explain()
+
+
+def test_where_texts_cannot_be_indexed_a_search_reads_each_rollout_and_says_so(two_runs, client, monkeypatch, capsys):
+    mine, _ = two_runs
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET CONSTRAINTS ALL IMMEDIATE; DROP INDEX {INDEX}")
+    with monkeypatch.context() as patch:
+        patch.setattr(text_index, "MAKE", ("CREATE EXTENSION no_such_extension",))
+        assert text_index.make_text_index() is False
+    assert found_in(mine, "answer is 12")["searchNote"] == text_index.SLOWLY
+    assert found_in(mine, "answer is 12")["total"] > 0 and found_in(mine, "")["searchNote"] == ""
+    assert client.get("/v1/training/info").json()["rolloutSearch"] == {"indexed": False, "note": text_index.SLOWLY}
+    assert Info().run([]) == 0 and "pg_trgm" in capsys.readouterr().out
+    assert text_index.make_text_index() is True and found_in(mine, "answer is 12")["searchNote"] == ""
 
 
 @pytest.mark.requirement("R275")

@@ -24,6 +24,7 @@ class Command(PlainCommand):
             ("Disk", f"{disk['freeBytes'] / 1024**3:.1f} GiB free of {disk['totalBytes'] / 1024**3:.1f} GiB"
                      + (" (low)" if disk["isLow"] else "")),
             ("Bundles", _bundles(info["bundles"])),
+            ("Rollouts", "searched by an index" if info["rolloutSearch"]["indexed"] else info["rolloutSearch"]["note"]),
         ], title="Box")
 
 
