@@ -14,6 +14,8 @@ from markdown.treeprocessors import Treeprocessor
 
 FOLDER: Path = settings.BASE_DIR / "docs"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*(?:/[a-z0-9][a-z0-9-]*)*")
+IMAGE = re.compile(r"[a-z0-9][a-z0-9-]*\.(png|svg)")
+IMAGE_TYPES = {"png": "image/png", "svg": "image/svg+xml"}
 LONGEST_NAME = 200
 SAFE_SCHEMES = {"", "http", "https", "mailto"}
 FIRST = ("index", "quickstart", "concepts")
@@ -82,6 +84,15 @@ def read_page(name: str) -> tuple[str, str] | None:
     if not path.is_file() or not path.resolve().is_relative_to(FOLDER.resolve()):
         return None
     return _title(path), _html(path, path.stat().st_mtime_ns)
+
+
+def read_image(name: str) -> tuple[str, bytes] | None:
+    """The content type and the bytes of a picture that a page shows, or None where there is none of that name."""
+    found = IMAGE.fullmatch(name) if len(name) <= LONGEST_NAME else None
+    path = FOLDER / "images" / name
+    if found is None or not path.is_file():
+        return None
+    return IMAGE_TYPES[found[1]], path.read_bytes()
 
 
 @lru_cache(maxsize=64)

@@ -13,6 +13,7 @@ urlpatterns = [
     path("box", views.box_page, name="box"),
     path("box/logs/<str:name>", views.log_page, name="log"),
     path("docs/", views.docs_page, name="docs"),
+    path("docs/images/<str:name>", views.docs_image, name="docs-image"),
     path("docs/<path:name>", views.docs_page, name="docs-page"),
     path("favicon.ico", views.favicon, name="favicon"),
     path("changes", views.changes, name="changes"),

@@ -120,6 +120,15 @@ def docs_page(request: HtmxRequest, name: str = "") -> HttpResponse:
     return render(request, "docs.html", {"pages": pages, "name": name, "heading": found[0], "body": body})
 
 
+@require_GET
+def docs_image(request: HtmxRequest, name: str) -> HttpResponse:
+    """A picture of the documentation, which every page of it names as `images/NAME`."""
+    found = docs.read_image(name)
+    if found is None:
+        raise Http404
+    return HttpResponse(found[1], content_type=found[0])
+
+
 async def changes(request: HtmxRequest, kind: str = "", subject: str = "") -> HttpResponseBase:
     """Server-sent `changed` events: one at once, one after each change of the subject (or of anything)."""
     if not isinstance(request, ASGIRequest):

@@ -64,6 +64,21 @@ def test_no_other_file_can_be_read_as_a_page_of_the_docs(viewer, name):
     assert viewer.get(f"/docs/{name}").status_code == 404
 
 
+@pytest.mark.parametrize("name", ["nothing.png", "..%2fquickstart.md", "RUN.png", "%00.png"])
+def test_no_other_file_can_be_read_as_a_picture_of_the_docs(viewer, name):
+    assert viewer.get(f"/docs/images/{name}").status_code == 404
+
+
+def test_every_picture_that_a_page_of_the_docs_shows_is_there(viewer):
+    shown = {found for page in list_pages() for found in re.findall(
+        r'<img [^>]*src="(images/[^"]+)"', viewer.get(f"/docs/{page.name}").content.decode())}
+    assert shown
+    for picture in shown:
+        answer = viewer.get(f"/docs/{picture}")
+        assert answer.status_code == 200 and answer["Content-Type"] in {"image/png", "image/svg+xml"}, picture
+        assert len(answer.content) < 80_000, picture
+
+
 def test_every_page_of_the_docs_is_shown_and_its_links_inside_the_docs_lead_somewhere(viewer):
     names = {page.name for page in list_pages()}
     assert "quickstart" in names

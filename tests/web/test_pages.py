@@ -36,7 +36,8 @@ def samples(box) -> dict[str, tuple]:
     dataset, analysis = (task, "train"), Analysis.objects.latest("created_at").pk
     snapshot, pipeline = box["snapshot"].pk, box["pipeline"].pk
     return {
-        "box:log": ("web.log",), "box:docs-page": ("quickstart",), "registry:base-model": (base,),
+        "box:log": ("web.log",), "box:docs-page": ("quickstart",), "box:docs-image": ("run.png",),
+        "registry:base-model": (base,),
         "registry:namespace": (task,), "registry:archive": (task,), "registry:unarchive": (task,),
         "registry:annotate": (task,), "registry:bundle": (task, "scoring"), "registry:bundle-alias": (task, "scoring"),
         "evaluations:workload-archive": (task,), "evaluations:workload-unarchive": (task,),
@@ -145,7 +146,7 @@ def sent_to(name, box):
 
 def test_every_page_says_how_to_do_the_same_from_a_terminal(box):
     client = browser_of("viewer")
-    without = {"box:search", "box:docs", "box:docs-page", "box:log", "endpoints:trial", "runs:series",
+    without = {"box:search", "box:docs", "box:docs-page", "box:docs-image", "box:log", "endpoints:trial", "runs:series",
                "runs:metrics-csv", "runs:compare-series", "runs:verify"}
     for name in set(routes()) - ELSEWHERE - without:
         answer = client.get(address(name, box))
