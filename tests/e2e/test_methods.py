@@ -5,36 +5,25 @@ import os
 import signal
 import threading
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+from evaluations.bundles.walls import find_walls
+from tests.bundles import packed
 from tests.e2e import running
 from tests.e2e.conftest import wait_until
-from tests.e2e.running import OVER, adapter_hash, attempt_of, finish, losses, run_of
+from tests.e2e.running import OVER, adapter_hash, attempt_of, finish, halted, losses, run_of
 from tests.e2e.tiny_box import TINY, descriptor
 from tests.grader_service import reply, serving
 
 STEPS, REWARDED = 60, 60
 
 
-@pytest.fixture(scope="module")
-def box(scratch_home: Path, tmp_path_factory):
-    it = running.ready_box(scratch_home, tmp_path_factory.mktemp("material"))
-    yield it
-    it.down()
-
-
-@pytest.fixture(scope="module")
-def http(box):
-    return running.http_of(box, "methods")
-
-
 @pytest.mark.requirement("R016", "R262")
 def test_a_run_over_pairs_whose_job_is_killed_gives_the_bytes_of_one_that_was_left_alone(box, http):
     undisturbed, run_id = finish(http, start_over_pairs(http)), start_over_pairs(http)
-    wait_until(lambda: (run_of(http, run_id)["savedStep"] or 0) >= 10, 120, "a save")
-    kill_job(box, run_id)
+    with halted(box, run_id, save=10):
+        kill_job(box, run_id)
     run = finish(http, run_id)
     assert len(run["attempts"]) == 2, "it ended before it was killed"
     assert adapter_hash(http, run) == adapter_hash(http, undisturbed)
@@ -46,8 +35,8 @@ def test_a_run_over_pairs_whose_job_is_killed_gives_the_bytes_of_one_that_was_le
 def test_a_run_over_rewards_killed_and_rested_gives_the_bytes_of_one_that_was_left_alone(box, http, rewarded):
     run_id = start_over_rewards(http)
     path = f"/v1/training/runs/{run_id}"
-    wait_until(lambda: (run_of(http, run_id)["savedStep"] or 0) >= 4, 120, "a save")
-    kill_job(box, run_id)
+    with halted(box, run_id, save=4):
+        kill_job(box, run_id)
     wait_until(lambda: len(run_of(http, run_id)["attempts"]) == 2, 60, "another attempt")
     http.post(f"{path}/pause", {"checkpoint": "save"})
     paused = http.follow(path, "phase", {"PAUSED", *OVER})
@@ -62,13 +51,24 @@ def test_a_run_over_rewards_killed_and_rested_gives_the_bytes_of_one_that_was_le
 
 
 @pytest.mark.requirement("R030", "R236")
-def test_a_run_over_rewards_starts_from_a_registered_adapter(http, rewarded):
+def test_a_run_over_rewards_starts_from_a_registered_adapter(http, rewarded, continued):
     model = http.get(f"/v1/registry/models/{rewarded['modelId']}")
     assert len(model["servingModel"]["targetModules"]) > 1, "the modules it covers, as the engine found them"
-    run = finish(http, start_over_rewards(http, steps=2, method="gspo", warmStartModelId=rewarded["modelId"]))
-    assert run["config"]["warmStartConfigHash"] == rewarded["configHash"]
-    assert run["config"]["rlHyperparams"]["lora"]["rank"] == 4
-    assert metrics(http, run)[0]["kl"] == 0, "the penalty is towards what it started from"
+    assert continued["config"]["warmStartConfigHash"] == rewarded["configHash"]
+    assert continued["config"]["rlHyperparams"]["lora"]["rank"] == 4
+    assert metrics(http, continued)[0]["kl"] == 0, "the penalty is towards what it started from"
+
+
+@pytest.mark.requirement("R029")
+def test_a_function_of_a_registered_bundle_scores_every_completion_of_a_run(http, continued):
+    if not find_walls().is_sandbox:
+        pytest.skip(f"this machine gives bundles no sandbox: {'; '.join(find_walls().missing.values())}")
+    scored = http.get(f"/v1/training/runs/{continued['runId']}/rollouts?everyStep=true")["rollouts"]
+    assert len(scored) == 16
+    for row in scored:
+        (said,) = [term for term in row["terms"] if term["explanation"].startswith("The row expects")]
+        assert (said["score"], said["cause"]) == (float("e" in row["completion"]), ""), said
+        assert said["share"] == 0.5 * said["score"] and "category" in said["explanation"], said
 
 
 @pytest.mark.requirement("R046")
@@ -142,6 +142,21 @@ def rewarded(http):
     """A run that learned from scored completions, and to which nothing happened."""
     return finish(http, start_over_rewards(http))
 
+
+@pytest.fixture(scope="module")
+def continued(http, rewarded):
+    """A run from the adapter of another, which a bundle scores too where this machine gives bundles a sandbox."""
+    http.call("POST", "/v1/registry/bundles/triage/scoring/versions", packed(reward=SCORES), "application/zip")
+    by_bundle = [BY_BUNDLE] if find_walls().is_sandbox else []
+    changes = {"method": "gspo", "terms": [*DIFFERING, *by_bundle], "warmStartModelId": rewarded["modelId"]}
+    return finish(http, start_over_rewards(http, steps=2, **changes))
+
+
+SCORES = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return {"score": float("e" in solution_str), "reason": "The row expects " + ground_truth}
+"""
+BY_BUNDLE = {"kind": "rule", "bundle": "triage/scoring", "module": "reward", "weight": 0.5}
 
 DIFFERING = [{"kind": "grader", "grader": 'regex:{"pattern":"[a-m]{2}"}'}, {"kind": "grader", "weight": 0.5}]
 """Terms that differ among completions of a model that knows nothing, so that something is learned."""
