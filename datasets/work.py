@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from datasets.analyses import phases, queries
 from datasets.models import Analysis
@@ -88,7 +87,7 @@ class AnalysisWork(OneByOne):
             move(row, phases.FAILED, phases=phases.PHASES, actor=SYSTEM, reason=reason, failure_code=code,
                  failure_reason=reason, failure_hint=hint)
             return
-        move(row, phases.PENDING, phases=phases.PHASES, actor=SYSTEM, reason=ending.outcome, queued_at=timezone.now())
+        move(row, phases.PENDING, phases=phases.PHASES, actor=SYSTEM, reason=ending.outcome)
         doorbell.ring_devices()
 
     def ask(self, row: Analysis) -> Ask:

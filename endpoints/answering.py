@@ -89,7 +89,7 @@ class AnsweringWork(OneByOne):
 
     def line_up(self, row: Any) -> None:
         """Back into the line for a device."""
-        queue(row, self.table)
+        queue(row, self.table, at=row.queued_at)
 
     def fail(self, row: Any, code: str, reason: str, hint: str) -> None:
         """End the work, saying why."""

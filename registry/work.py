@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from optimize_site.kernel import doorbell
 from optimize_site.kernel.auth import SYSTEM
@@ -101,7 +100,7 @@ class BaseModelWork(OneByOne):
             code, reason, _ = loss_words(ending, tries)
             self._refuse(row, code, reason)
             return
-        move(row, phases.PENDING, phases=phases.PHASES, actor=SYSTEM, reason=ending.outcome, queued_at=timezone.now())
+        move(row, phases.PENDING, phases=phases.PHASES, actor=SYSTEM, reason=ending.outcome)
         doorbell.ring_devices()
 
     def ask(self, row: BaseModel) -> Ask:

@@ -404,9 +404,10 @@ def _rest(row: Run, ending: Ending) -> None:
 
 
 def _requeue(row: Run, *, reason: str, through_pausing: bool = False) -> None:
+    """Back to the line, to the place that the run had in it: what waits behind it came later."""
     if through_pausing and row.phase in {"QUEUED", "PREPARING", "TRAINING"}:
         _move(row, "PAUSING", reason=reason)
-    _move(row, LOST, reason=reason, queued_at=timezone.now(), stage={})
+    _move(row, LOST, reason=reason, stage={})
     doorbell.ring_devices()
 
 

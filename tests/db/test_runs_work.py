@@ -350,6 +350,16 @@ def test_a_job_that_the_kernel_ended_in_a_known_pass_says_how_many_tokens_would_
     assert run.failure_evidence["exit"]["pass"]["fittingTokens"] == 4100
 
 
+@pytest.mark.requirement("R016")
+@pytest.mark.parametrize("outcome", ["lost", "stopped"])
+def test_a_run_whose_job_is_gone_goes_on_before_those_that_waited_behind_it(run, outcome):
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(1), save(attempt, 1))
+    advance_run(make_run().pk)
+    end(run, attempt, outcome, exit={"signal": 9})
+    assert claim(reread(run)).number == 2
+
+
 @pytest.mark.requirement("R184")
 def test_a_stopped_job_goes_through_pausing_and_waits_again(run):
     attempt = claim(run)
