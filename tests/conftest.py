@@ -36,3 +36,11 @@ def http(trained_box):
     from tests.e2e import running
 
     return running.http_of(trained_box, "tests")
+
+
+@pytest.fixture(scope="session")
+def undisturbed(http):
+    """A run that nothing happened to."""
+    from tests.e2e import running
+
+    return running.finish(http, running.start(http))

@@ -13,6 +13,7 @@ from tests.e2e.http import Http
 from tests.e2e.tiny_box import TINY, add_tiny_model, ask, descriptor, make_material
 
 OVER = {"COMPLETED", "FAILED", "CANCELLED"}
+STEPS = 120
 
 
 def ready_box(home: Path, material: Path) -> Box:
@@ -40,7 +41,7 @@ def http_of(box: Box, name: str) -> Http:
     return Http(box, ask(box, "tokens", "create", name)["token"])
 
 
-def start(http: Http, *, steps: int, save_every: int = 20, **changes: Any) -> str:
+def start(http: Http, *, steps: int = STEPS, save_every: int = 20, **changes: Any) -> str:
     """The ID of a new run over the tiny model."""
     body = descriptor(max_steps=steps, save_every=save_every, **changes)
     run_id: str = http.post("/v1/training/runs", body)["runId"]

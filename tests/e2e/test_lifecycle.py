@@ -6,22 +6,11 @@ from itertools import product
 
 import pytest
 
-from tests.e2e import running
 from tests.e2e.conftest import wait_until
-from tests.e2e.running import OVER, adapter_hash, asked_of, finish, halted, losses, run_of, verify
+from tests.e2e.running import OVER, STEPS, adapter_hash, asked_of, finish, halted, losses, run_of, start, verify
 from tests.e2e.tiny_box import TINY, descriptor
 
-STEPS, BRANCHED = 120, 6
-
-
-@pytest.fixture(scope="module")
-def undisturbed(http):
-    """A run that nothing happened to."""
-    return finish(http, start(http))
-
-
-def start(http, **changes):
-    return running.start(http, steps=STEPS, **changes)
+BRANCHED = 6
 
 
 def first_save(http, run):
@@ -35,6 +24,7 @@ def test_a_run_that_rested_gives_the_bytes_of_one_that_did_not(http, undisturbed
     run_id = start(http)
     path = f"/v1/training/runs/{run_id}"
     with halted(http.box, run_id, save=20):
+        wait_until(lambda: (http.get(path)["savedStep"] or 0) >= 20, 120, "a save")
         http.post(f"{path}/pause", {"checkpoint": checkpoint})
         wait_until(lambda: asked_of(http.box, run_id) != "", what="the word to the job")
     paused = http.follow(path, "phase", {"PAUSED", *OVER})

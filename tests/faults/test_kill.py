@@ -8,32 +8,21 @@ import pytest
 
 from gpu_worker import processes
 from optimize_site.processes import Identity
-from tests.e2e import running
 from tests.e2e.conftest import wait_until
-from tests.e2e.running import adapter_hash, finish, train_past
+from tests.e2e.running import STEPS, adapter_hash, attempt_of, finish, halted, losses, run_of, start
 
-STEPS = 240
 SERVICES = ["postgres", "valkey", "web", "control"]
 DEVICES = ["device/cpu", "device/host"]
 
 
-@pytest.fixture(scope="module")
-def undisturbed(http):
-    """The adapter of a run that nothing happened to."""
-    return adapter_hash(http, finish(http, start(http)))
-
-
-def start(http):
-    return running.start(http, steps=STEPS)
-
-
 def job_of(box, run_id):
     """The training process of a run's newest attempt."""
-    return processes.job_of(running.attempt_of(box, run_id))
+    return processes.job_of(attempt_of(box, run_id))
 
 
-def assert_same(http, run, expected):
-    assert adapter_hash(http, run) == expected
+def assert_same(http, run, undisturbed):
+    assert adapter_hash(http, run) == adapter_hash(http, undisturbed)
+    assert losses(http, run) == losses(http, undisturbed)
     metrics = http.get(f"/v1/training/runs/{run['runId']}/metrics")["metrics"]
     assert [row["step"] for row in metrics] == list(range(1, STEPS + 1))
     assert all(pool["granted"] == 0 for pool in http.get("/v1/training/capacity")["pools"])
@@ -76,8 +65,8 @@ def children_of(process):
 @pytest.mark.requirement("R016")
 def test_killing_the_job_costs_an_attempt_and_no_byte(box, http, undisturbed):
     run_id = start(http)
-    train_past(http, run_id, 30)
-    job_of(box, run_id).send(signal.SIGKILL)
+    with halted(box, run_id, save=20):
+        job_of(box, run_id).send(signal.SIGKILL)
     run = finish(http, run_id)
     assert len(run["attempts"]) == 2
     assert_same(http, run, undisturbed)
@@ -87,9 +76,10 @@ def test_killing_the_job_costs_an_attempt_and_no_byte(box, http, undisturbed):
 @pytest.mark.parametrize("name", SERVICES)
 def test_killing_a_service_costs_nothing(box, http, undisturbed, name):
     run_id = start(http)
-    train_past(http, run_id, 30)
-    children = children_of(box.process(name))
-    await_others(box, kill_services(box, name))
+    with halted(box, run_id, save=20):
+        children = children_of(box.process(name))
+        killed = kill_services(box, name)
+    await_others(box, killed)
     assert children or name != "web"
     wait_until(lambda: not any(child.is_alive() for child in children), what="the end of its own processes")
     run = finish(http, run_id)
@@ -100,13 +90,10 @@ def test_killing_a_service_costs_nothing(box, http, undisturbed, name):
 @pytest.mark.requirement("R016")
 def test_killing_every_device_worker_leaves_the_job_to_the_next_ones(box, http, undisturbed):
     run_id = start(http)
-    train_past(http, run_id, 30)
-    job = job_of(box, run_id)
-    killed = kill_services(box, *DEVICES)
-    job.send(signal.SIGSTOP)  # however long the next workers take, they shall find it in its midst
-    await_others(box, killed)
-    assert running.run_of(http, run_id)["phase"] == "TRAINING"
-    job.send(signal.SIGCONT)
+    with halted(box, run_id, save=20):
+        job = job_of(box, run_id)
+        await_others(box, kill_services(box, *DEVICES))
+        wait_until(lambda: run_of(http, run_id)["phase"] == "TRAINING", what="its being looked after")
     run = finish(http, run_id)
     assert len(run["attempts"]) == 1
     assert job_of(box, run_id) == job
