@@ -8,6 +8,7 @@ import jobs
 import pytest
 import tiny
 import torch
+from optimize_child.rl_trainer import PolicyTrainer
 from safetensors.torch import load_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -91,6 +92,29 @@ def test_every_scored_completion_is_written_before_it_is_told_of(train):
     assert values["term.vowels.mean"] == pytest.approx(sum(one["terms"][0]["share"] for one in found) / 8)
     assert values["term.even.seconds"] == pytest.approx(0.25 / 8)
     assert values["completion_max"] == max(one["tokens"] for one in found)
+
+
+def test_an_update_reads_each_prompt_once_and_its_completions(train):
+    attempt = train(**{f"{RL}.maxSteps": 1, f"{RL}.promptsPerStep": 5})
+    prompts = tiny.events_of(attempt, "data_fit")[0]["totalTokens"]
+    completions = sum(one["tokens"] for one in rollouts(attempt, 1))
+    assert jobs.metrics(attempt, "tokens") == [prompts + completions]
+
+
+@pytest.mark.parametrize(("method", "term", "flat"), [("grpo", "even", {0, 0.5}), ("gspo", "always:0.3", {1})])
+def test_a_group_whose_scores_are_alike_only_goes_forward_and_changes_no_bit(train, monkeypatch, method, term, flat):
+    went_back, own = [], PolicyTrainer._teaches
+    monkeypatch.setattr(PolicyTrainer, "_teaches", lambda *given: went_back.append(own(*given)) or went_back[-1])
+    changes = {"config.method": method, f"{RL}.maxSteps": 2, f"{RL}.klBeta": 0.0, f"{RL}.optimizer.weightDecay": 0.1,
+               f"{SPEC}.terms": [tiny.term(term)], f"{RL}.groupSize": 2, f"{RL}.promptsPerStep": 4}  # fmt: skip
+    spared = train(**changes)
+    assert set(jobs.metrics(spared, "zero_variance_groups")) == flat
+    assert (True in went_back, False in went_back) == (flat != {1}, True)
+    monkeypatch.setattr(PolicyTrainer, "_teaches", lambda *_: True)
+    whole = train(**changes)
+    for name in ("loss", "grad_norm", "entropy", "zero_variance_groups", "reward", "clip_low", "clip_high", "tokens"):
+        assert jobs.metrics(spared, name) == jobs.metrics(whole, name), name
+    assert jobs.adapter_bytes(spared) == jobs.adapter_bytes(whole)
 
 
 @pytest.mark.requirement("R219", "R230")

@@ -70,23 +70,34 @@ class PolicyTrainer(SupervisedTrainer):
         rollouts = rolled.rollouts
         tokens = sum(len(rollout.tokens) for rollout in rollouts)
         self._trained_of_update = tokens
-        self._tokens_of_update = tokens + sum(len(rollout.prompt.tokens) for rollout in rollouts)
+        groups = groups_of(rollouts, self._roller.manner.group_size)
+        self._tokens_of_update = tokens + sum(len(group.prompt) for group in groups)
         advantages = torch.tensor([rollout.advantage for rollout in rollouts], device=self.args.device)
         total, sums = torch.zeros((), device=self.args.device), defaultdict(float)
         found: list[torch.Tensor] = []
         gap = EngineGap(rollouts, rolled.logps) if self._roller.sampler.corrected else None
-        for part in self._group_layout.passes(groups_of(rollouts, self._roller.manner.group_size)):
-            logps, entropy = self.completion_logps(model, part)
+        for part in self._group_layout.passes(groups):
+            teaches = self._teaches(part, advantages)
+            with torch.set_grad_enabled(teaches):
+                logps, entropy = self.completion_logps(model, part)
+                loss = self._part_loss(logps, part, advantages, (tokens, len(rollouts)), sums, gap)
             sums["entropy"] += float(entropy.detach().sum())
             found.append(logps.detach())
-            loss = self._part_loss(logps, part, advantages, (tokens, len(rollouts)), sums, gap)
-            self.accelerator.backward(loss)
+            if teaches:
+                self.accelerator.backward(loss)
             total += loss.detach()
+        _without_gradient_is_zero(self.model)
         figures = {name: value / tokens for name, value in sums.items()}
         if gap is None:
             self._check_sampled(rolled, found)
             return total, figures
         return total, {**figures, **self._checked_gap(gap)}
+
+    def _teaches(self, part: dict[str, Any], advantages: torch.Tensor) -> bool:
+        """Whether a pass has a gradient. Completions that score alike have advantages of zero, and with no penalty
+        either the way back would add zeros: they only go forward, for their figures."""
+        own = advantages[part["first"] : part["first"] + len(part["lengths"])]
+        return self._objective.beta > 0 or bool(own.any())
 
     def _checked_gap(self, gap: EngineGap) -> dict[str, float]:
         """The gap's figures. It is held to its bound at every update: an engine that was handed another adapter shows
@@ -152,3 +163,10 @@ class PolicyTrainer(SupervisedTrainer):
     def _note(self, figures: dict[str, float]) -> None:
         for name, value in figures.items():
             self._metrics["train"][name] = [value]
+
+
+def _without_gradient_is_zero(model: Any) -> None:
+    """An update in which no pass had a gradient is a step of the optimizer too: its moments go on, its decay holds."""
+    for parameter in model.parameters():
+        if parameter.requires_grad and parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
