@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
+import statistics
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -25,24 +28,43 @@ def main(argv: list[str]) -> int:
         source = template(home, options.mebibytes * MEBIBYTE)
         files = iter(range(1, 2 * options.repeats + 10))
         more = ["--shard-size", options.shard_size] if options.shard_size else []
-        ours = Arm("registered MB/s", lambda: _registered(home, fresh(source, next(files)), more))
-        theirs = Arm("hash, parse, roles MB/s", lambda: _passed(fresh(source, next(files))))
+        spent = Spent(), Spent()
+        ours = Arm("registered MB/s", lambda: _registered(home, fresh(source, next(files)), more, spent[0]))
+        theirs = Arm("hash, parse, roles MB/s", lambda: _passed(fresh(source, next(files)), spent[1]))
         register(fresh(source, 0))  # the first import and the first page of everything are nobody's
         load = load_before()
         interleave(ours, theirs, options.repeats)
+        cpu = [statistics.median(one.seconds) for one in spent]
+        print(f"  processor time {cpu[0]:.2f} s against {cpu[1]:.2f} s a file: {cpu[0] / cpu[1]:.2f}")
         return judge("P6", ours, theirs, limit=LIMIT, load=load, max_load=options.max_load, more=True)
 
 
-def _registered(home: Path, path: Path, more: list[str]) -> float:
-    size, took = path.stat().st_size, seconds(lambda: register(path, *more))
+class Spent:
+    """Processor time of this process and of the helpers that ended, run by run."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def on(self, run: Callable[[], object]) -> None:
+        before = self._now()
+        run()
+        self.seconds.append(self._now() - before)
+
+    def _now(self) -> float:
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def _registered(home: Path, path: Path, more: list[str], spent: Spent) -> float:
+    size, took = path.stat().st_size, seconds(lambda: spent.on(lambda: register(path, *more)))
     path.unlink()
     forget(home)
     os.sync()
     return size / 1e6 / took
 
 
-def _passed(path: Path) -> float:
-    size, took = path.stat().st_size, seconds(lambda: one_pass(path))
+def _passed(path: Path, spent: Spent) -> float:
+    size, took = path.stat().st_size, seconds(lambda: spent.on(lambda: one_pass(path)))
     path.unlink()
     os.sync()
     return size / 1e6 / took

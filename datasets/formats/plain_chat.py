@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 from itertools import chain
-from operator import add, attrgetter
+from operator import add, attrgetter, itemgetter
 from types import GenericAlias
 from typing import cast
 
@@ -59,7 +59,7 @@ ROLES: dict[type[Message], str] = {System: "system", User: "user", Assistant: "a
 Decoder = msgspec.json.Decoder[PlainRow]
 
 _any_roles: Decoder = msgspec.json.Decoder(PlainRow)
-_messages, _content = attrgetter("messages"), attrgetter("content")
+_messages, _content, _last = attrgetter("messages"), attrgetter("content"), itemgetter(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def _all_decoded(batch: Batch, decoder: Decoder) -> list[PlainRow] | None:
 
 def _are_good(written: bytes, messages: list[Messages], shapes: list[Types], known: Mapping[Types, Shape]) -> bool:
     """Whether every one of these rows is good, beyond doubt."""
-    return (all(known[types].is_good for types in set(shapes)) and all(row[-1].content for row in messages)
+    return (all(known[types].is_good for types in set(shapes)) and all(map(_content, map(_last, messages)))
             and (written.rfind(b"\\u00") < 0 or not _HIDING.search(written)) and _writes_keys_once(written, messages))
 
 

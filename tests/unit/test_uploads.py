@@ -96,6 +96,24 @@ def test_odd_lines_never_take_the_shortcut(line):
     assert fast([row(1), line, row(2)])[1:] == ([2], [1])
 
 
+def test_a_row_that_goes_on_in_the_next_line_is_taken_by_neither_way():
+    for cut in range(1, len(row(2))):
+        lines = [row(0), row(1) + row(2)[:cut], row(2)[cut:], row(3)]
+        assert fast(lines)[1] == [2, 3] == slowly(lines)[1]
+
+
+def test_texts_that_read_like_keys_take_the_shortcut_and_hide_no_key():
+    def said(*texts):
+        return json.dumps({"messages": [{"role": "user", "content": text} for text in texts]
+                           + [{"role": "assistant", "content": "a"}]}).encode()
+
+    lines = [said("role", 'the "role'), said('say "content', '"role" of', "<b>é</b>"), said("messages")]
+    assert fast(lines)[2] == []
+    assert_alike(lines)
+    twice = said("role").replace(b'"role": "assistant"', b'"role": "user", "role": "assistant"')
+    assert fast([*lines, twice])[1] == [4]
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from([":", "::", "\0", '"', "\\"])
 messages = st.lists(st.fixed_dictionaries(
     {"role": st.sampled_from(["system", "user", "assistant", "tool"]), "content": texts},
