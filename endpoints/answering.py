@@ -7,7 +7,7 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from endpoints import phases
-from endpoints.operations.work_steps import queue
+from endpoints.operations.work_steps import go_back
 from optimize_site.kernel import events
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.conf import setting
@@ -89,7 +89,7 @@ class AnsweringWork(OneByOne):
 
     def line_up(self, row: Any) -> None:
         """Back into the line for a device."""
-        queue(row, self.table, at=row.queued_at)
+        go_back(row, self.table)
 
     def fail(self, row: Any, code: str, reason: str, hint: str) -> None:
         """End the work, saying why."""

@@ -1,6 +1,5 @@
 """Steps that all work that asks a model shares: waiting for the base model, queueing, cancelling."""
 
-from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
@@ -85,10 +84,14 @@ def await_base(row: Any, table: PhaseTable, repository: str) -> BaseModelState |
     return None
 
 
-def queue(row: Any, table: PhaseTable, *, at: datetime | None = None, **columns: Any) -> None:
-    """Into the line for a device: to its end, or to the place that the work took there `at` some time."""
-    move(row, phases.AWAITING_CAPACITY, phases=table, actor=SYSTEM, queued_at=at or timezone.now(), wait_reason="",
-         **columns)
+def queue(row: Any, table: PhaseTable, **columns: Any) -> None:
+    """Into the line for a device, at its end."""
+    go_back(row, table, queued_at=timezone.now(), **columns)
+
+
+def go_back(row: Any, table: PhaseTable, **columns: Any) -> None:
+    """Into the line for a device, at the place that the work had in it."""
+    move(row, phases.AWAITING_CAPACITY, phases=table, actor=SYSTEM, wait_reason="", **columns)
     doorbell.ring_devices()
 
 
