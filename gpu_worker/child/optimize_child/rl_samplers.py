@@ -50,7 +50,7 @@ class OwnSampler:
             sample(model, asked, manner)
 
     def document(self) -> dict[str, Any]:
-        how = {"kind": "own", "generation": "library" if self._plainly else "group", "repeats": "bit for bit"}
+        how = {"kind": "own", "generation": "library" if self._plainly else "group"}
         return how | ({"reason": self._reason} if self._reason else {})
 
 
