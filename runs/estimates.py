@@ -211,15 +211,15 @@ def operations_a_token(config: Mapping[str, Any]) -> int:
     return FLOPS_A_PARAMETER + FORWARD * sum(more)
 
 
-def computed_pace(*, parameters: int | None, operations: int, teraflops: float | None, device: str) -> Figure:
+def computed_pace(*, parameters: int | None, operations: float, teraflops: float | None, device: str) -> Figure:
     """Tokens a second from the arithmetic alone, where nothing was measured."""
     if not parameters:
         return unknown("How many parameters the base model has is known once it is prepared.")
     if not teraflops:
         return unknown(f"No run of this base model was measured on {device}, and the catalog states no speed for it.")
     return Figure(teraflops * 1e12 * UTILISATION / (operations * parameters), "computed",
-                  f"Not measured: {operations} operations for each of {parameters / 1e9:.3g} billion parameters and "
-                  f"each token, at {UTILISATION:.0%} of the {teraflops:g} teraflops of {device}.")
+                  f"Not measured: {operations:.3g} operations for each of {parameters / 1e9:.3g} billion parameters "
+                  f"and each token, at {UTILISATION:.0%} of the {teraflops:g} teraflops of {device}.")
 
 
 def estimate_cost(seconds: Figure, *, gpus: int, price: Price) -> Figure:

@@ -75,16 +75,16 @@ def _rows(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseMo
 
 
 def _prompts(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseModelState | None) -> Rows | None:
-    """What a reinforcement run reads and writes of each prompt: it, once a completion, and the completions."""
+    """What a reinforcement run reads and writes of each prompt: it, once for its group, and the completions."""
     if dataset is None:
         return None
     rows, rl = _tokens(config, dataset, state), config["rlHyperparams"]
     if rows.value is None:
         return Rows(dataset.num_examples, rows)
     length, how = _completion_length(config, dataset, state)
-    tokens = rl["groupSize"] * (rows.value + dataset.num_examples * length)
+    tokens = rows.value + dataset.num_examples * rl["groupSize"] * length
     source: Source = rows.source if how == "measured" else "computed"
-    return Rows(dataset.num_examples, Figure(round(tokens), source, f"{rows.note} Each prompt is read with "
+    return Rows(dataset.num_examples, Figure(round(tokens), source, f"{rows.note} Each prompt is read once with "
                                              f"{rl['groupSize']} completions of {_LENGTHS[how]} {length:,.0f} tokens."))
 
 
@@ -213,9 +213,21 @@ def _computed_pace(resolved: Resolved, facts: Facts, state: BaseModelState) -> F
         peak = round(peak * (profile.threads or os.cpu_count() or 1), 4)
     active = state.entry.nominal_active_billions if state.entry else None
     parameters = round(active * 1e9) if active else parameters_of(state)
-    return computed_pace(parameters=parameters, operations=operations_a_token(resolved.config),
+    again = 1.0 if profile is None or profile.kind == "cpu" else _read_again(resolved.config, facts.dataset, state)
+    return computed_pace(parameters=parameters, operations=operations_a_token(resolved.config) * again,
                          teraflops=peak and peak * resolved.execution["gpus"],
                          device=resolved.execution["deviceProfile"])
+
+
+def _read_again(config: Mapping[str, Any], dataset: DatasetFacts | None, state: BaseModelState) -> float:
+    """How many tokens a GPU computes for each that counts: there each completion stands behind a copy of its prompt."""
+    if dataset is None or "rlHyperparams" not in config:
+        return 1.0
+    rows, group = _tokens(config, dataset, state), int(config["rlHyperparams"]["groupSize"])
+    if rows.value is None:
+        return 1.0
+    completions = dataset.num_examples * group * _completion_length(config, dataset, state)[0]
+    return (group * rows.value + completions) / (rows.value + completions)
 
 
 def parameters_of(state: BaseModelState) -> int | None:

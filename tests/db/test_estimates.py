@@ -172,11 +172,27 @@ def test_a_descriptor_without_anything_has_estimates_that_say_what_is_missing(re
     assert all(found[name]["note"] for name in ("steps", "seconds", "cost"))
 
 
-def test_a_reinforcement_run_s_time_counts_its_completions(ready):
+def test_a_reinforcement_run_s_time_counts_each_prompt_once_and_its_completions(ready):
     found = estimates(config={"method": "grpo", "rlHyperparams": {"maxSteps": 3}})
     assert (found["steps"]["value"], found["steps"]["source"]) == (3, "computed")
-    assert "at most 256 tokens" in found["tokensPerEpoch"]["note"]
+    assert "read once with 4 completions of at most 256 tokens" in found["tokensPerEpoch"]["note"]
+    tokens = ExampleSet.objects.get(num_examples=16).size_bytes // 4 + 16 * 4 * 256
+    assert found["tokensPerEpoch"]["value"] == tokens
+    # 16 prompts are 2 updates of 8 an epoch.
+    assert found["seconds"]["value"] == pytest.approx(tokens * 3 / 2 / found["tokensPerSecond"]["value"], abs=0.1)
     assert found["memory"]["host"]["parts"].keys() >= {"generation", "activations"}
+
+
+def test_on_a_gpu_the_arithmetic_reads_a_prompt_once_a_completion(ready):
+    make_device("h200", kind="cuda")
+
+    def arithmetic(**rl):
+        stated = {"method": "grpo", "rlHyperparams": {"maxCompletionLength": 1, "klBeta": 0, **rl}}
+        note = estimates(config=stated, execution={"deviceProfile": "h200"})["tokensPerSecond"]["note"]
+        return float(note.removeprefix("Not measured: ").split()[0])
+
+    rows = ExampleSet.objects.get(num_examples=16).size_bytes // 4
+    assert arithmetic(groupSize=8) == pytest.approx(6 * 8 * (rows + 16) / (rows + 8 * 16), rel=0.01)
 
 
 def test_the_command_prints_every_figure_with_its_origin(ready, capsys, tmp_path):
