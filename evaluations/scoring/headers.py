@@ -53,9 +53,9 @@ class Sent:
                           if len(part) >= LEAST_CLEANED}, key=len, reverse=True)
         if not secrets:
             return body
-        text, escaped = _plainly_written(body), lambda secret: json.dumps(secret)[1:-1]
+        text = _plainly_written(body)
         for secret in secrets:
-            text = text.replace(escaped(secret), CLEANED).replace(secret, CLEANED)
+            text = text.replace(json.dumps(secret)[1:-1], CLEANED).replace(secret, CLEANED)
         return text.encode()
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from evaluations.scoring.judge_words import judge_messages, read_judgement
 from optimize_site.appliance.places import CHECKOUT
 
 EXAMPLES = CHECKOUT / "catalogs" / "examples"
-WRITTEN = {"sums": ("train.jsonl", "eval.jsonl"), "replies": ("train.jsonl", "held-out.jsonl")}
+WRITTEN = {"sums": ("train.jsonl", "eval.jsonl"), "replies": ("train.jsonl", "held-out.jsonl"),
+           "judging": ("train.jsonl", "held-out.jsonl", "asked.jsonl")}
 
 
 def script(name: str) -> ModuleType:
@@ -36,9 +38,9 @@ def asked(row: dict[str, Any]) -> str:
 @pytest.mark.parametrize("name", WRITTEN)
 def test_an_example_s_script_writes_the_files_that_ship(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made = script(name)
-    sources = EXAMPLES / name / "situations.json"
-    if sources.exists():
-        (tmp_path / sources.name).write_bytes(sources.read_bytes())
+    for sources in (EXAMPLES / name / file for file in ("situations.json", "instructions.txt")):
+        if sources.exists():
+            (tmp_path / sources.name).write_bytes(sources.read_bytes())
     monkeypatch.setattr(made, "HERE", tmp_path)
     made.main()
     for file in WRITTEN[name]:
@@ -47,11 +49,27 @@ def test_an_example_s_script_writes_the_files_that_ship(name: str, tmp_path: Pat
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_no_held_out_row_is_asked_in_training(name: str):
-    training, held_out = (rows(EXAMPLES / name / file) for file in WRITTEN[name])
-    assert {asked(row) for row in training}.isdisjoint(asked(row) for row in held_out)
+    training, *others = (rows(EXAMPLES / name / file) for file in WRITTEN[name])
+    assert {asked(row) for row in training}.isdisjoint(asked(row) for held_out in others for row in held_out)
 
 
 def test_every_sum_is_right():
     for row in rows(EXAMPLES / "sums" / "train.jsonl") + rows(EXAMPLES / "sums" / "eval.jsonl"):
         left, right = map(int, asked(row).split(" + "))
         assert row["messages"][-1]["content"] == f"#### {left + right}"
+
+
+def test_a_judge_is_trained_on_what_it_is_asked_and_its_verdicts_are_read():
+    told = (EXAMPLES / "judging" / "instructions.txt").read_text(encoding="utf-8").strip()
+    taught = {}
+    for file in ("train.jsonl", "held-out.jsonl"):
+        found = rows(EXAMPLES / "judging" / file)
+        shown = [json.loads(asked(row)) for row in found]
+        for row, one in zip(found, shown, strict=True):
+            prompt = [{"role": "user", "content": one["input"]}]
+            assert judge_messages(told, prompt, one["output"], one["outputCalls"]) == row["messages"][:2]
+        scores = [read_judgement(row["messages"][2]["content"]).score for row in found]
+        assert scores.count(1.0) == scores.count(0.0) == len(found) / 2
+        taught[file] = {one["input"] for one in shown}
+    assert taught["train.jsonl"].isdisjoint(taught["held-out.jsonl"])
+    assert {asked(row) for row in rows(EXAMPLES / "judging" / "asked.jsonl")} == taught["held-out.jsonl"]
