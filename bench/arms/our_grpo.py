@@ -28,14 +28,17 @@ def main(settings: dict) -> None:
     # No completion ends by itself, so that each has all its tokens.
     rl.stop_ids = lambda *_: frozenset()
     if settings.get("record"):
-        record_updates(Path(settings["record"]))
+        record_updates(Path(settings["record"]), settings["recorded"])
     sys.exit(job.main(Path(settings["attempt"])))
 
 
-def record_updates(path: Path) -> None:
+def record_updates(path: Path, count: int) -> None:
+    """Keep what the first updates learn from; the later ones are measured, and not touched."""
     learn, updates = PolicyTrainer.learn, []
 
     def recording(self, model, rolled):
+        if len(updates) == count:
+            return learn(self, model, rolled)
         weights = {name: tensor.detach().clone() for name, tensor in get_peft_model_state_dict(self.model).items()}
         updates.append(vars(plain_grpo.Update(weights, rolled.rollouts)))
         torch.save(updates, path)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+ARM = re.compile(r'Stepper\(\s*"([^"]+)"')
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ["runs", "datasets", "registry", "evaluations", "endpoints", "gpu_worker"]
 LEARNING = ["torch", "transformers", "trl", "peft", "verl", "ray", "vllm"]
@@ -73,3 +74,8 @@ def test_no_code_of_ours_loads_a_pickle_that_a_user_could_supply():
         assert "pickle.load" not in text, path
         assert "trust_remote_code=True" not in text, path
         assert "weights_only=False" not in text, path
+
+
+def test_every_arm_that_a_bar_starts_is_there():
+    started = {name for file in (ROOT / "bench").glob("*.py") for name in ARM.findall(file.read_text())}
+    assert started and not [name for name in started if not (ROOT / "bench" / "arms" / name).is_file()]
