@@ -17,7 +17,7 @@ from tests.e2e.http import Http
 from tests.e2e.tiny_box import ask, descriptor
 
 PAIRS = "triage/pairs"
-BRANCHED = 30
+BRANCHED = 60
 ROUND_SECONDS = 300.0
 
 

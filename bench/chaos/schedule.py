@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-STEPS, SAVE_EVERY = 40, 5
+STEPS, SAVE_EVERY = 80, 8
 LIVES = ("sft", "dropout", "dpo", "branch")
 FEWEST_FAULTS, MOST_FAULTS = 8, 14
 MOST_DEATHS = 3
