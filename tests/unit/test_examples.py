@@ -12,7 +12,7 @@ from evaluations.scoring.judge_words import judge_messages, read_judgement
 from optimize_site.appliance.places import CHECKOUT
 
 EXAMPLES = CHECKOUT / "catalogs" / "examples"
-WRITTEN = {"sums": ("train.jsonl", "eval.jsonl"), "replies": ("train.jsonl", "held-out.jsonl"),
+WRITTEN = {"sums": ("train.jsonl", "eval.jsonl"), "replies": ("train.jsonl", "held-out.jsonl", "eval.jsonl"),
            "judging": ("train.jsonl", "held-out.jsonl", "asked.jsonl")}
 
 

@@ -1,10 +1,13 @@
-"""Writes train.jsonl and held-out.jsonl: pairs of replies to customers, the one a desk would send and one it would not.
+"""Writes train.jsonl and held-out.jsonl, pairs of replies to customers: the one a desk would send and one it would not;
+and eval.jsonl, the held-out questions with the better reply alone.
 
 A situation's customer and answer are in `situations.json`. Each is told three ways and answered badly in three ways, so
-that what is learned is the manner of the better reply. Every sixth situation is held out whole.
+that what is learned is the manner of the better reply. Every third situation is held out whole; its pairs are few,
+since a run reads them at each validation.
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,26 +32,40 @@ def turn(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
 
 
-def pairs(situation: dict[str, str]) -> list[dict[str, Any]]:
-    """Each opening beside each bad answer: nine pairs."""
+def prompts(situation: dict[str, str]) -> list[list[dict[str, str]]]:
+    """What the desk is told and what the customer writes, once for each opening."""
     asks = [opening.format(ask=situation["ask"], ask_low=low(situation["ask"])) for opening in OPENINGS]
+    return [[turn("system", SYSTEM), turn("user", ask)] for ask in asks]
+
+
+def better(situation: dict[str, str]) -> dict[str, str]:
+    return turn("assistant", f"{situation['sorry']} {situation['act']}".strip())
+
+
+def pairs(situation: dict[str, str]) -> list[dict[str, Any]]:
+    """Each opening beside each bad answer: nine pairs, the first opening's first."""
     return [
-        {"prompt": [turn("system", SYSTEM), turn("user", ask)],
-         "chosen": turn("assistant", f"{situation['sorry']} {situation['act']}".strip()),
-         "rejected": turn("assistant", bad.format(act=situation["act"]))}
-        for ask in asks for bad in BAD.values()
+        {"prompt": prompt, "chosen": better(situation), "rejected": turn("assistant", bad.format(act=situation["act"]))}
+        for prompt in prompts(situation) for bad in BAD.values()
     ]
 
 
-def write(name: str, situations: list[dict[str, str]]) -> None:
-    lines = (json.dumps(pair, ensure_ascii=False) + "\n" for situation in situations for pair in pairs(situation))
+def chats(situation: dict[str, str]) -> list[dict[str, Any]]:
+    """Each opening with the better reply as its expected answer."""
+    return [{"messages": [*prompt, better(situation)]} for prompt in prompts(situation)]
+
+
+def write(name: str, rows: Iterable[dict[str, Any]]) -> None:
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     (HERE / name).write_text("".join(lines), encoding="utf-8")
 
 
 def main() -> None:
     situations = json.loads((HERE / "situations.json").read_text(encoding="utf-8"))
-    write("held-out.jsonl", situations[::6])
-    write("train.jsonl", [one for place, one in enumerate(situations) if place % 6])
+    held_out = situations[::3]
+    write("train.jsonl", (pair for place, one in enumerate(situations) if place % 3 for pair in pairs(one)))
+    write("held-out.jsonl", (pairs(one)[place % len(BAD)] for place, one in enumerate(held_out)))
+    write("eval.jsonl", (chat for one in held_out for chat in chats(one)))
 
 
 if __name__ == "__main__":
