@@ -33,7 +33,9 @@ CHECKED_SHARE = 0.5
 LIBRARIES = round(0.45 * GIB)
 """A job's process before it loads anything, measured."""
 SAMPLED_AT_ONCE = 32
-"""Completions that are sampled side by side."""
+"""Completions that a processor samples side by side; a GPU without vLLM samples all of an update in one batch."""
+ROOM = 64
+"""Tokens of room that a processor's buffer of a completion's keys and values has beyond what it holds."""
 CHOICE_BYTES = 24
 """What choosing a token holds of one entry of the vocabulary: its logit, its log-probability and their sums."""
 PARTS = ("weights", "adapter", "gradients", "optimizer", "activations")
@@ -121,7 +123,7 @@ def predict(config: Mapping[str, Any], execution: Mapping[str, Any], *, kind: st
         "optimizer": None if adapter is None else adapter * FP32 * MOMENTS,
         "activations": _activations(config, execution, shape, kind, longest_row, trained_share)}
     if "rlHyperparams" in config:
-        parts["generation"] = _generation(config, shape, kind, parts["activations"])
+        parts["generation"] = _generation(config, shape, kind, longest_row, parts["activations"])
     if kind == "cpu":
         parts["libraries"] = LIBRARIES
     source: Source = "unknown" if None in parts.values() else "computed"
@@ -178,21 +180,32 @@ def _scored_whole(config: Mapping[str, Any], execution: Mapping[str, Any], kind:
     return tokens / pairs * max(share, CHECKED_SHARE) if is_fused and pairs > 1 else tokens
 
 
-def largest_group(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None) -> tuple[int, int]:
-    """Tokens of the longest prompt that leaves room, and of all the completions that one pass carries behind it."""
-    completion = int(config["rlHyperparams"]["maxCompletionLength"])
-    room = int(config["maxSeqLength"]) - completion
-    prompt = room if longest_row is None else min(room, longest_row)
-    return prompt, completion * sequences_a_pass(config, execution)
+def largest_group(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None,
+                  kind: str = "cpu") -> tuple[int, int]:
+    """Tokens of the prompts and of the completions of one pass. On a processor the longest prompt that leaves room
+    stands once before its completions, on a GPU before each of them."""
+    completions = sequences_a_pass(config, execution)
+    prompt = longest_prompt(config, longest_row) * (1 if kind == "cpu" else completions)
+    return prompt, int(config["rlHyperparams"]["maxCompletionLength"]) * completions
 
 
-def _generation(config: Mapping[str, Any], shape: Shape | None, kind: str, activations: int | None) -> int | None:
+def longest_prompt(config: Mapping[str, Any], longest_row: int | None) -> int:
+    """Tokens of the longest prompt: those of the longest row, where it is known, else all but its completion's."""
+    room = int(config["maxSeqLength"]) - int(config["rlHyperparams"]["maxCompletionLength"])
+    return room if longest_row is None else min(room, longest_row)
+
+
+def _generation(config: Mapping[str, Any], shape: Shape | None, kind: str, longest_row: int | None,
+                activations: int | None) -> int | None:
     """What sampling holds beyond what an update does: keys and values of all that is sampled at once, and the choice of
     the next tokens."""
     if shape is None or activations is None:
         return None
-    at_once = min(SAMPLED_AT_ONCE, completions_a_step(config))
-    kept = int(config["maxSeqLength"]) * shape.layers * 2 * shape.key * COMPUTE_BYTES[kind]
+    at_once, tokens = completions_a_step(config), longest_prompt(config, longest_row)
+    tokens += int(config["rlHyperparams"]["maxCompletionLength"])
+    if kind == "cpu":
+        at_once, tokens = min(SAMPLED_AT_ONCE, at_once), tokens + ROOM
+    kept = tokens * shape.layers * 2 * shape.key * COMPUTE_BYTES[kind]
     return max(0, at_once * (kept + shape.vocabulary * CHOICE_BYTES) - activations)
 
 
@@ -213,8 +226,9 @@ def _activations(config: Mapping[str, Any], execution: Mapping[str, Any], shape:
     if shape is None:
         return None
     if "rlHyperparams" in config:
-        prompt, completions = largest_group(config, execution, longest_row)
-        return _held(config, shape, kind, tokens=round((prompt + completions) * KEPT_OF_GROUP), trained=completions)
+        prompts, completions = largest_group(config, execution, longest_row, kind)
+        tokens = (prompts + completions) * (KEPT_OF_GROUP if kind == "cpu" else 1)
+        return _held(config, shape, kind, tokens=round(tokens), trained=completions)
     sequences, length = largest_pass(config, execution, longest_row, kind)
     share = 1.0 if trained_share is None else trained_share
     tokens = sequences * length

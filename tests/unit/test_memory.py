@@ -128,11 +128,43 @@ def test_a_reinforcement_pass_is_a_prompt_with_its_group_behind_it():
 
 
 def test_sampling_counts_for_what_it_holds_beyond_an_update():
-    found = resolved({"method": "grpo", "rlHyperparams": {"groupSize": 2, "maxCompletionLength": 16}})
+    found = resolved({"method": "grpo", "rlHyperparams": {"groupSize": 2, "maxCompletionLength": 16},
+                      "model": {"gradientCheckpointing": True}})
     sampled = predict(found.config, found.execution, kind="cpu", parameters=PARAMETERS, shape=SHAPE, longest_row=20)
     assert sampled.parts["generation"] > 0
     assert sampled.total == sum(sampled.parts.values())
     assert "every completion as long as it may be" in sampled.note
+
+
+def test_on_a_gpu_each_completion_of_a_pass_stands_behind_its_own_copy_of_the_prompt():
+    found = resolved({"method": "grpo", "rlHyperparams": {"groupSize": 8, "maxCompletionLength": 16}})
+    assert largest_group(found.config, {}, 400, "cuda") == (8 * 400, 8 * 16)
+    alone = resolved({"method": "grpo", "rlHyperparams": {"groupSize": 8, "maxCompletionLength": 16}},
+                     execution={"microBatchSequences": 1})
+    of_one, of_all = (predict(each.config, each.execution, kind="cuda", parameters=PARAMETERS, shape=SHAPE,
+                              longest_row=400).parts["activations"] for each in (alone, found))
+    assert of_all == pytest.approx(8 * of_one, rel=0.001)
+
+
+def sampling(*, kind: str = "cpu", longest: int | None = None, prompts: int = 16) -> int:
+    """What sampling holds, where an update's passes are small beside it."""
+    rl = {"groupSize": 4, "promptsPerStep": prompts, "maxCompletionLength": 16}
+    found = resolved({"method": "grpo", "rlHyperparams": rl, "model": {"gradientCheckpointing": True}},
+                     execution={"microBatchSequences": 1})
+    parts = predict(found.config, found.execution, kind=kind, parameters=PARAMETERS, shape=SHAPE,
+                    longest_row=longest).parts
+    return parts["generation"] + parts["activations"]
+
+
+def test_a_sampled_completion_is_held_with_the_longest_prompt_where_that_is_known():
+    a_token = 2 * SHAPE.key * SHAPE.layers * 4
+    assert sampling(longest=100) == 32 * ((100 + 16 + 64) * a_token + SHAPE.vocabulary * 24)
+    assert sampling() == 32 * ((2048 + 64) * a_token + SHAPE.vocabulary * 24)
+
+
+def test_a_processor_samples_32_completions_at_once_and_a_gpu_all_of_an_update():
+    assert sampling(prompts=16) == sampling(prompts=8)
+    assert sampling(kind="cuda", prompts=16) == 2 * sampling(kind="cuda", prompts=8)
 
 
 @pytest.mark.parametrize(("group", "prompt", "completion", "least", "gib"), [(4, 100, 64, 0.9, 2.15),
