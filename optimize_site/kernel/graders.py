@@ -122,8 +122,10 @@ def _available_target(text: str, target: Target, namespace: str) -> str:
 
 
 def check_instructions(grader: str, stated: str) -> str:
-    """What a grader is told, without the white space around it. Raises InstructionsDoNotApply where something is stated
-    and no model grades, InstructionsTooLong."""
+    """What a grader is told, without the white space around it, and with the line ends that a form sends written as
+    all others are: the same words are the same instructions wherever they were stated. Raises InstructionsDoNotApply
+    where something is stated and no model grades, InstructionsTooLong."""
+    stated = stated.replace("\r\n", "\n")
     target = parse_target(grader) if stated.strip() and grader else None
     if stated.strip() and (target is None or target.kind != "model"):
         raise InstructionsDoNotApply(f"Instructions are for a model that judges, and the grader is {grader or 'none'}.",

@@ -17,7 +17,16 @@ from evaluations.graders.patterns import Patience, TooSlow, compile_pattern
 from evaluations.report import Graded, build_report
 from evaluations.rules import example_reference
 from optimize_site.kernel import graders
-from optimize_site.kernel.graders import GraderNotAvailable, MalformedGrader, Target, available_grader, parse_target
+from optimize_site.kernel.graders import (
+    LONGEST_INSTRUCTIONS,
+    GraderNotAvailable,
+    InstructionsTooLong,
+    MalformedGrader,
+    Target,
+    available_grader,
+    check_instructions,
+    parse_target,
+)
 
 EXPECTED = '{"team": "billing", "urgency": "high"}'
 
@@ -363,3 +372,12 @@ def test_the_page_of_graders_tells_of_each_with_its_parameters():
     assert all(f"`{cause}`" in page for cause in (
         "expected_empty", "expected_without_json", "expected_without_fields", "expected_without_number",
         "pattern_too_slow", "schema_too_costly"))
+
+
+def test_instructions_that_a_form_sends_are_those_that_a_command_states():
+    """A browser writes CR LF where somebody pressed Enter, and counts one character for it."""
+    assert check_instructions("model:judges/tone", " Be strict.\r\nBe fair.\r\n") == "Be strict.\nBe fair."
+    longest = "x\r\n" * (LONGEST_INSTRUCTIONS // 2)
+    assert len(check_instructions("model:judges/tone", longest)) == LONGEST_INSTRUCTIONS - 1
+    with pytest.raises(InstructionsTooLong):
+        check_instructions("model:judges/tone", longest + "x")
