@@ -4,6 +4,7 @@ An idle box is mostly its clocks: those ten looks a second cost more than the re
 """
 
 import asyncio
+import time
 from types import FrameType
 
 from uvicorn.server import Server
@@ -24,6 +25,13 @@ class QuietServer(Server):
                 await asyncio.wait_for(self._is_over.wait(), TICK_SECONDS)
             except TimeoutError:
                 continue
+
+    async def on_tick(self, counter: int) -> bool:
+        """Uvicorn tells gunicorn that it lives by the wall clock: after one that was set back it would be silent for as
+        long, and gunicorn would end it."""
+        if self.last_notified > time.time():
+            self.last_notified = 0.0
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)

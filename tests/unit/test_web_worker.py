@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 
 from uvicorn import Config
 
@@ -30,3 +31,18 @@ def test_a_worker_that_is_told_to_end_ends_without_waiting_for_its_next_look(mon
     finally:
         signal.signal(signal.SIGINT, before)
     assert heard == [signal.SIGINT], "the signal goes on to whoever would have had it"
+
+
+def test_a_worker_says_that_it_lives_also_after_the_clock_was_set_back():
+    said = []
+
+    async def notify():
+        said.append(server.last_notified)
+
+    server = web_worker.QuietServer(Config(answers_nothing, lifespan="off", log_config=None, callback_notify=notify,
+                                           timeout_notify=30))
+    server.last_notified = time.time() + 3600
+    assert asyncio.run(server.on_tick(web_worker.UVICORN_TICKS)) is False
+    assert len(said) == 1 and server.last_notified <= time.time()
+    asyncio.run(server.on_tick(web_worker.UVICORN_TICKS))
+    assert len(said) == 1, "it is told once in the time that gunicorn gives"
