@@ -1,6 +1,7 @@
 """Branching: another run from one exact snapshot, with its own identity, budget, metrics and outputs.
 
-The child inherits its parent's resolved configuration, devices and grader; overrides change single fields.
+The child inherits its parent's resolved configuration, devices and grader with its instructions; overrides change
+single fields.
 """
 
 from collections.abc import Mapping
@@ -198,8 +199,10 @@ def _document(wish: Wish) -> dict[str, Any]:
     budget = {"maxSteps": max(1, wish.steps)}
     config = laid_over(config, {loop: {"training": budget} if loop == "hyperparams" else budget})
     start = parent.references.get("warmStart") if config.get("method") in REINFORCEMENT else None
+    told = None if "grader" in beside else (parent.descriptor or {}).get("graderInstructions")
     whole = {"kind": "run", "workload": parent.workload.name, "baseModel": parent.base_model, "config": config,
              "execution": _inherited_execution(parent, method), "grader": parent.grader or None,
+             "graderInstructions": told,
              "warmStartModelId": start["versionId"] if start else None,
              "description": wish.description or None, "configName": wish.config_name or None}
     document: dict[str, Any] = without_nothing(laid_over(whole, beside))

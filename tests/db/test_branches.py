@@ -60,6 +60,13 @@ def test_a_branch_is_a_run_of_its_own_that_inherits_its_parents_settings(parent)
     assert "optimizer" in child.restore_reason
 
 
+def test_a_branch_takes_what_its_parents_judge_is_told_and_another_grader_does_not(parent):
+    Run.objects.filter(pk=parent.pk).update(descriptor=parent.descriptor | {"graderInstructions": "Be strict."})
+    parent.refresh_from_db()
+    assert branch(parent).descriptor["graderInstructions"] == "Be strict."
+    assert "graderInstructions" not in branch(parent, overrides={"grader": "exact"}).descriptor
+
+
 VERL = {"engine": "verl", "settings": {"engine.forward_prefetch": True, "rollout.enforce_eager": True}}
 
 
