@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from optimize_site.kernel.blobs import blob_path
+from optimize_site.kernel.errors import Unavailable
 from optimize_site.kernel.graders import parse_target
 from optimize_site.kernel.judges import keeper, scorer_body
 from optimize_site.kernel.scoring import scorer_start, scoring_limits
 from registry.adapter_folder import lay_out_adapter
-from registry.base_model_queries import base_model_state
+from registry.base_model_queries import BaseModelState, base_model_state
 from registry.models import Version
-from runs import queries
+from runs import memory, queries
+from runs.evidence import parameters_of
 from runs.models import Run
 from runs.plan import scorer_spec
-from runs.rollout_engine import chosen_sampler, rollout_box
+from runs.rollout_engine import chosen_sampler, kind_of, rollout_box
 from runs.shapes import shape_at
 
 
@@ -44,11 +46,23 @@ def _bundle(term: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]
 
 
 def sampler_part(run: Run) -> dict[str, Any]:
-    """Who samples completions, as the box has it when the attempt starts."""
-    state = base_model_state(run.base_model)
-    parts = (run.predicted_memory or {}).get("parts") or {}
-    choice = chosen_sampler(run.config, run.execution, parts, shape_at(state) if state else None)
-    return choice.part(rollout_box())
+    """Who samples completions, as the box has it when the attempt starts. Raises Unavailable where it has come to want
+    vLLM alone, or has lost what let vLLM sample for this run."""
+    state, box = base_model_state(run.base_model), rollout_box()
+    choice = chosen_sampler(run.config, run.execution, _parts(run, state), shape_at(state) if state else None)
+    if choice.kind == "own" and box.mode == "vllm":
+        raise Unavailable(choice.reason, hint=choice.hint)
+    return choice.part(box)
+
+
+def _parts(run: Run, state: BaseModelState | None) -> Mapping[str, int | None]:
+    """What training takes of the device, part by part: as the submission predicted it, or as it is known since the base
+    model was prepared."""
+    foreseen: dict[str, int | None] = (run.predicted_memory or {}).get("parts") or {}
+    if state is None or (foreseen and None not in foreseen.values()):
+        return foreseen
+    return memory.predict(run.config, run.execution, kind=kind_of(run.execution["deviceProfile"]),
+                          parameters=parameters_of(state), shape=shape_at(state), longest_row=None).parts
 
 
 def warm_start_part(run: Run, folder: Path) -> dict[str, Any] | None:

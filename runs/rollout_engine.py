@@ -45,6 +45,11 @@ def _room(profile: str, parts: Mapping[str, int | None], shape: Shape | None) ->
     return Room(kind, device, sum(known) if len(known) == len(sizes) else None, parts.get("weights"), kept)
 
 
+def kind_of(profile: str) -> str:
+    """What memory is predicted for: `cpu` or `cuda`."""
+    return _device(profile)[0]
+
+
 def _device(profile: str) -> tuple[str, int | None]:
     """The kind of a profile's present devices, and the memory of the smallest; a processor's is the host's."""
     present = Device.objects.for_models().filter(is_present=True, profile=profile)

@@ -84,6 +84,10 @@ def _against(box: RolloutBox, config: Mapping[str, Any], room: Room) -> SamplerC
                              f"{', '.join(MODES)}.", "Correct it in the box's settings.toml.")
     if box.mode == "own":
         return SamplerChoice("own", "", "trainer.rollouts.sampler is own.")
+    if not 0 <= box.memory_share <= 1:
+        return SamplerChoice("own", "memory_share_out_of_range", f"trainer.rollouts.memory-share is "
+                             f"{box.memory_share:g}; a share is between 0 and 1.", "Correct it in the box's "
+                             "settings.toml, or leave it out to have it derived.")
     if box.mode == "auto" and room.kind != "cuda":
         return SamplerChoice("own", "", "The run trains on processors.")
     if not box.version:

@@ -1,10 +1,15 @@
 """vLLM as a run's sampler, through the operations: refused before a device is claimed, planned, and predicted."""
 
+import json
+
 import pytest
 
 from gpu_worker import claims
 from gpu_worker.engines import plans
 from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.errors import Unavailable
+from registry.base_model_queries import base_model_state
+from registry.models import BaseModel
 from runs.errors import RunRefused
 from runs.operations import advance_run, check_run, submit_run
 from runs.work import RunWork
@@ -13,6 +18,8 @@ from tests import playing
 
 pytestmark = pytest.mark.django_db
 GIB = 1024**3
+SHAPE = {"num_attention_heads": 4, "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128,
+         "vocab_size": 512}
 
 
 @pytest.fixture
@@ -67,3 +74,24 @@ def test_what_vllm_cannot_sample_for_is_refused_where_the_box_asks_for_vllm(box,
     run = submit_run(document(), actor=LOCAL).run
     assert sampler_of(run) == {"kind": "own", "reason": "trainer.rollouts.sampler is own.", "python": "",
                                "memory_share": 0.0, "at_once": 0, "required": False}
+
+
+@pytest.mark.requirement("R013")
+def test_a_box_that_wants_vllm_alone_never_samples_otherwise_whatever_it_lost_since(box, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_SAMPLER", "vllm")
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_MEMORY_SHARE", "0.4")
+    run = submit_run(document(), actor=LOCAL).run
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_VLLM_PYTHON", "/nowhere/bin/python")
+    with pytest.raises(Unavailable, match="vLLM is not installed in what /nowhere"):
+        sampler_of(run)
+
+
+@pytest.mark.requirement("R013")
+def test_vllm_samples_for_a_run_whose_base_model_was_prepared_after_it_was_sent(box):
+    run = submit_run(document(), actor=LOCAL).run
+    assert run.predicted_memory["bytes"] is None, "the dimensions of a model are known once it is here"
+    folder = base_model_state(run.base_model).folder
+    (folder / "config.json").write_text(json.dumps(SHAPE))
+    BaseModel.objects.update(facts={"contextLength": 4096, "parameters": 10_000_000})
+    planned = sampler_of(run)
+    assert planned["kind"] == "vllm" and 0 < planned["memory_share"] < 0.2

@@ -42,6 +42,9 @@ def test_its_share_is_what_it_can_use_and_no_more_than_training_leaves():
     assert chosen(room=Room("cuda", None, 14 * GIB, 8 * GIB, 1)).code == "vllm_memory_unknown"
     stated = chosen(RolloutBox(version="0.24.0", memory_share=0.4), Room("cuda", None, None, None, None))
     assert (stated.kind, stated.memory_share) == ("vllm", 0.4)
+    percent = chosen(RolloutBox("vllm", "0.24.0", memory_share=40.0))
+    assert (percent.kind, percent.code) == ("own", "memory_share_out_of_range")
+    assert percent.reason == "trainer.rollouts.memory-share is 40; a share is between 0 and 1."
 
 
 @pytest.mark.requirement("R013")
