@@ -96,9 +96,9 @@ def places_of(run: Run, asked: Asked) -> list[int]:
 
 
 def in_order(keys: Sequence[int]) -> list[Rollout]:
-    """The rollouts of these keys, in their order."""
+    """The rollouts of these keys, in their order, but for those whose update was done again since."""
     found = Rollout.objects.in_bulk(keys)
-    return [found[key] for key in keys]
+    return [found[key] for key in keys if key in found]
 
 
 def best_beside(run: Run, asked: Asked, worst: Collection[Rollout], most: int) -> list[Rollout]:

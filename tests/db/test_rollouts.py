@@ -16,7 +16,7 @@ from runs.management.commands.runs import Command
 from runs.models import Rollout, RolloutStep, Run
 from runs.operations.rollouts import UNREADABLE
 from runs.rollouts import rewards, text_index
-from runs.rollouts.queries import Asked, holds
+from runs.rollouts.queries import Asked, holds, in_order, places_of
 from runs.rollouts.render import rollouts_document
 from runs.rollouts.text_index import INDEX
 from tests.factories import make_adapter, make_device, make_run, put_weights
@@ -154,6 +154,13 @@ def test_a_text_is_found_by_an_index_over_all_updates_and_in_its_own_run_alone(t
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off")
         assert INDEX in Rollout.objects.filter(holds("answer")).explain()
+
+
+def test_a_page_shows_what_is_left_where_an_update_is_done_again_while_it_is_read(two_runs):
+    mine, _ = two_runs
+    places = places_of(mine, Asked(every_step=True))
+    Rollout.objects.filter(pk=places[1]).delete()
+    assert [row.pk for row in in_order(places[:3])] == [places[0], places[2]]
 
 
 def test_where_texts_cannot_be_indexed_a_search_reads_each_rollout_and_says_so(two_runs, client, monkeypatch, capsys):
