@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import fake_vllm
@@ -15,7 +16,10 @@ import jobs
 import pytest
 import tiny
 import torch
+from optimize_child.failures import JobFailure
 from optimize_child.rl_loss import completion_weights
+from optimize_child.rl_samplers import refuse_adapter
+from peft import LoraConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -96,6 +100,34 @@ def test_an_engine_that_samples_from_other_weights_is_found_out(train, monkeypat
     failed = jobs.failure(train(**{f"{RL}.maxSteps": 5, f"{RL}.optimizer.learningRate": 0.5}))
     assert failed["code"] == "reference_check_failed"
     assert "update 2" in failed["reason"]
+
+
+@pytest.mark.requirement("R013")
+@pytest.mark.parametrize(("shape", "why"), [
+    ({"lora_dropout": 0.1}, "has dropout"), ({"rank_pattern": {"q_proj": 4}}, "a rank or an alpha of its own"),
+    ({"alpha_pattern": {"q_proj": 9}}, "a rank or an alpha of its own")])  # fmt: skip
+def test_an_adapter_that_vllm_would_compute_otherwise_is_not_handed_to_it(shape, why):
+    refuse_adapter(LoraConfig(r=8))
+    with pytest.raises(JobFailure, match=why) as refused:
+        refuse_adapter(LoraConfig(r=8, **shape))
+    assert refused.value.code == "rollout_engine_not_ready"
+
+
+@pytest.mark.requirement("R013")
+def test_a_run_from_an_adapter_with_dropout_samples_with_its_own_model(train, monkeypatch):
+    source = train(sampler={"kind": "own", "reason": ""})
+    saved = tiny.events_of(source, "snapshot")[-1]
+    folder = source / saved["folder"]
+    kept = json.loads((folder / "adapter_config.json").read_text()) | {"lora_dropout": 0.1}
+    (folder / "adapter_config.json").write_text(json.dumps(kept))
+    made = fake_vllm.install(monkeypatch)
+    names = ("adapter_config.json", "adapter_model.safetensors")
+    digests = {name: sha256((folder / name).read_bytes()).hexdigest() for name in names}
+    begin = {"warm_start": {"folder": str(folder), "sha256": digests}}
+    told = tiny.events_of(train(sampler=BESIDE | {"required": False}, **begin), "engine_config")[0]["resolved"]
+    assert (told["sampler"]["kind"], made) == ("own", [])
+    assert "has dropout" in told["sampler"]["reason"]
+    assert jobs.failure(train(**begin))["code"] == "rollout_engine_not_ready"
 
 
 def test_a_completion_counts_by_how_much_likelier_it_is_to_the_trainer():

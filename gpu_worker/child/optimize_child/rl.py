@@ -19,7 +19,7 @@ from optimize_child.rl_layout import Completions, PaddedGroups, SharedPrompt
 from optimize_child.rl_loss import objective_of
 from optimize_child.rl_prompts import Room, read_prompts
 from optimize_child.rl_rolling import Roller
-from optimize_child.rl_samplers import EngineShape, OwnSampler, VllmSampler
+from optimize_child.rl_samplers import EngineShape, OwnSampler, VllmSampler, refuse_adapter
 from optimize_child.rl_settings import as_supervised, rl_hyperparameters, rl_updates
 from optimize_child.rl_start import WarmStart, lora_of
 from optimize_child.rl_trainer import PolicyTrainer
@@ -94,26 +94,30 @@ class ReinforcementRun(sft.Run):
             return
         self.job.leave_if_asked()
         self.job.stage("starting_vllm")
-        self.engine = VllmSampler(
-            self._engine_shape(part), base=self.base, base_model=self.plan["base_model"], attempt=self.job.folder,
-            python=part["python"],
-        )  # fmt: skip
         try:
+            self.engine = VllmSampler(
+                self._engine_shape(part), base=self.base, base_model=self.plan["base_model"], attempt=self.job.folder,
+                python=part["python"],
+            )  # fmt: skip
             self.engine.start()
         except JobFailure as failure:
             if part["required"]:
                 raise
-            self.engine.close()
+            if self.engine:
+                self.engine.close()
             self.engine, self.why_own = None, failure.reason
             message = f"{failure.reason} The run samples with its own model."
             self.job.events.emit("warning", code=failure.code, message=message)
 
     def _engine_shape(self, part: dict[str, Any]) -> EngineShape:
         folder = self._continued()
+        inherited = lora_of(folder) if folder else None
+        if inherited:
+            refuse_adapter(inherited)
         return EngineShape(
             length=self.config["maxSeqLength"],
             at_once=part["at_once"],
-            rank=lora_of(folder).r if folder else self.rl["lora"]["rank"],
+            rank=inherited.r if inherited else self.rl["lora"]["rank"],
             memory_share=part["memory_share"],
             device=self.device,
             uuids=self.plan["device"]["uuids"],

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from peft import LoraConfig
+
 from optimize_child.captured import adapter_config, adapter_weights, write_adapter
 from optimize_child.failures import JobFailure
 from optimize_child.line_process import LineProcess, Lost
@@ -159,12 +161,20 @@ class VllmSampler:
         return found
 
     def _not_ready(self, reason: str) -> JobFailure:
-        return JobFailure(
-            "rollout_engine_not_ready",
-            f"vLLM cannot sample for this run: {reason}.",
-            hint=HINT,
-            log=self._process.log_end(),
-        )
+        return not_ready(reason, log=self._process.log_end())
+
+
+def refuse_adapter(lora: LoraConfig) -> None:
+    """Raises JobFailure `rollout_engine_not_ready` for an adapter to go on from that vLLM would compute otherwise."""
+    if lora.lora_dropout:
+        raise not_ready("the adapter it goes on from has dropout, with which the trainer computes and vLLM does not")
+    if lora.rank_pattern or lora.alpha_pattern:
+        raise not_ready("the adapter it goes on from has a rank or an alpha of its own for some modules, where vLLM "
+                        "takes one for all")  # fmt: skip
+
+
+def not_ready(reason: str, **evidence: Any) -> JobFailure:
+    return JobFailure("rollout_engine_not_ready", f"vLLM cannot sample for this run: {reason}.", hint=HINT, **evidence)
 
 
 def _environment() -> dict[str, str]:
