@@ -41,8 +41,11 @@ def _room(profile: str, parts: Mapping[str, int | None], shape: Shape | None) ->
     kind, device = _device(profile)
     sizes = [size for name, size in parts.items() if name != GENERATION]
     known = [size for size in sizes if size is not None]
-    kept = None if shape is None else shape.layers * 2 * shape.key * COMPUTE_BYTES[kind]
-    return Room(kind, device, sum(known) if len(known) == len(sizes) else None, parts.get("weights"), kept)
+    trainer = sum(known) if len(known) == len(sizes) else None
+    if shape is None:
+        return Room(kind, device, trainer, parts.get("weights"), None, None)
+    number = shape.layers * COMPUTE_BYTES[kind]
+    return Room(kind, device, trainer, parts.get("weights"), 2 * shape.key * number, shape.adapted_widths * number)
 
 
 def kind_of(profile: str) -> str:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 MODES = ("auto", "own", "vllm")
-MOST_RANK = 256
-"""The largest rank that vLLM lays its buffers out for here."""
+RANKS = (8, 16, 32, 64, 128, 256)
+"""The ranks vLLM lays its buffers of an adapter out for here; the job's own engine has the same."""
+MOST_RANK = RANKS[-1]
 AT_ONCE = 256
 """Completions that vLLM samples side by side at most."""
 GIB = 1024**3
 ENGINE_OWN = 2 * GIB
-"""What vLLM holds beside weights, keys and values: its passes' buffers and the driver's part. Not measured."""
+"""What vLLM holds beside weights, adapter, keys and values: its passes' buffers and the driver's part. Not measured."""
 TRAINER_MORE = 1.15
 TRAINER_OWN = GIB
 """What training takes beyond its prediction: the allocator's unused parts, and the driver's. Not measured."""
@@ -35,14 +36,15 @@ class RolloutBox:
 
 @dataclass(frozen=True)
 class Room:
-    """A device, and what a run puts on it: bytes of all of it and of the trainer's parts, of the weights alone, and of
-    one token's keys and values; None where it is not known."""
+    """A device, and what a run puts on it: bytes of all of it and of the trainer's parts, of the weights alone, of one
+    token's keys and values, and of an adapter for each of its rank; None where it is not known."""
 
     kind: str
     device: int | None
     trainer: int | None
     weights: int | None
     kept_a_token: int | None
+    kept_a_rank: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def choose_sampler(box: RolloutBox, config: Mapping[str, Any], room: Room) -> Sa
     at_once = min(AT_ONCE, int(rl["promptsPerStep"]) * int(rl["groupSize"]))
     if box.memory_share:
         return SamplerChoice("vllm", memory_share=box.memory_share, at_once=at_once)
-    return _derived(room, int(config["maxSeqLength"]), at_once)
+    return _derived(room, config, at_once)
 
 
 def _against(box: RolloutBox, config: Mapping[str, Any], room: Room) -> SamplerChoice | None:
@@ -103,13 +105,15 @@ def _against(box: RolloutBox, config: Mapping[str, Any], room: Room) -> SamplerC
     return None
 
 
-def _derived(room: Room, length: int, at_once: int) -> SamplerChoice:
+def _derived(room: Room, config: Mapping[str, Any], at_once: int) -> SamplerChoice:
     """What the engine can use and the trainer leaves; refused where that is not enough for a single completion."""
-    if room.device is None or room.trainer is None or room.weights is None or room.kept_a_token is None:
+    if room.device is None or room.trainer is None or room.weights is None or room.kept_a_token is None \
+            or room.kept_a_rank is None:
         return SamplerChoice("own", "vllm_memory_unknown", "How much memory training takes on this device is not "
                              "known, so none can be set aside for vLLM.", "State trainer.rollouts.memory-share.")
-    one = length * room.kept_a_token
-    least = room.weights + ENGINE_OWN + one
+    one = int(config["maxSeqLength"]) * room.kept_a_token
+    rank = next(rank for rank in RANKS if rank >= int(config["rlHyperparams"]["lora"]["rank"]))
+    least = room.weights + rank * room.kept_a_rank + ENGINE_OWN + one
     left = room.device - round(TRAINER_MORE * room.trainer) - TRAINER_OWN
     if left < least:
         return SamplerChoice("own", "no_room_for_vllm", f"Training takes about {room.trainer / GIB:.1f} of the "

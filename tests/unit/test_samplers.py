@@ -48,6 +48,14 @@ def test_its_share_is_what_it_can_use_and_no_more_than_training_leaves():
 
 
 @pytest.mark.requirement("R013")
+@pytest.mark.parametrize(("rank", "laid_out"), [(4, 8), (16, 16), (200, 256)])
+def test_its_share_has_room_for_an_adapter_of_the_rank_that_it_lays_its_buffers_out_for(rank, laid_out):
+    bare, a_rank = chosen(rank=rank).memory_share, GIB // 32
+    with_adapter = chosen(room=Room("cuda", 80 * GIB, 20 * GIB, 8 * GIB, 128 * 1024, a_rank), rank=rank).memory_share
+    assert with_adapter - bare == pytest.approx(laid_out / 32 / 80, abs=0.0011)
+
+
+@pytest.mark.requirement("R013")
 def test_a_job_is_told_who_samples_and_whether_it_must():
     assert chosen().part(BOX) == {"kind": "vllm", "python": "", "memory_share": chosen().memory_share, "at_once": 64,
                                   "required": False}
