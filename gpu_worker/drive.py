@@ -96,20 +96,24 @@ class Driver:
     def _begin(self) -> bool:
         """Start the job, unless an earlier worker already did."""
         if self.attempt.pid is not None or processes.recorded(self.folder):
-            write_control(self.folder, self.attempt)
             self._record_process()
+            write_control(self.folder, self.attempt)
             return True
         if (self.folder / "plan.json").exists():
             return self._await_birth()
         return self._start()
 
     def _start(self) -> bool:
+        """The lease is renewed on both sides of the plan, which may take minutes to make or wait for room on the disk:
+        nobody is to settle an attempt whose job is about to speak."""
+        claims.renew(self.attempt.lease)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             with transaction.atomic():
                 claims.lock(self.attempt.lease)
                 plan = self._plan()
                 self.attempt.save(update_fields=["resumed_step"])
+                claims.renew(self.attempt.lease)
             write_control(self.folder, self.attempt)
             _write_json(self.folder / "plan.json", plan)
             self.starter(self.folder, env=self._environment())

@@ -239,8 +239,9 @@ def test_a_worker_that_wakes_while_another_drives_its_job_leaves_it_alone(kind, 
     late.asked, late.asked_since = "stop", -1e9  # it would lose its patience at once
     adopted = claims.adopt("cpu", 0)
     told = (late.folder / "control.json").read_text()
-    with pytest.raises(LeaseLost):
-        late._step()
+    for act in (late._step, late._begin):
+        with pytest.raises(LeaseLost):
+            act()
     assert processes.any_alive(late.folder)
     assert (late.folder / "control.json").read_text() == told
     assert drive.Driver(adopted, should_stop=lambda: False, starter=start_fake)._begin()
@@ -264,6 +265,31 @@ def test_a_full_disk_makes_a_worker_wait_and_costs_no_job(kind, device, monkeypa
     serve()
     row.refresh_from_db()
     assert (row.phase, kind.seen, Attempt.objects.count()) == ("DONE", ["metrics", "finished"], 1)
+
+
+def test_a_plan_that_takes_long_to_make_costs_the_attempt_nothing(kind, device, monkeypatch):
+    """Nor does a full disk that keeps it from being made: the lease is good when the job is about to speak."""
+    make_work()
+    good, tries = [], []
+
+    def plan(row, attempt):
+        good.append(Lease.objects.get().expires_at > timezone.now())
+        tries.append(Lease.objects.update(expires_at=timezone.now() - timezone.timedelta(hours=1)))
+        if len(tries) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return {"events": [{"type": "finished", "step": 1}]}
+
+    def start(folder, *, env):
+        good.append(Lease.objects.get().expires_at > timezone.now())
+        return start_fake(folder, env=env)
+
+    monkeypatch.setattr(kind, "plan", plan)
+    monkeypatch.setattr(drive.time, "sleep", lambda seconds: None)
+    attempt = claims.claim("cpu", 0)
+    Lease.objects.update(expires_at=timezone.now() - timezone.timedelta(hours=1))
+    drive.Driver(attempt, should_stop=lambda: False, starter=start).drive()
+    assert good == [True, True, True]
+    assert Attempt.objects.get().outcome == "finished"
 
 
 def test_events_of_a_batch_that_was_rolled_back_are_read_again(kind, device, monkeypatch):
