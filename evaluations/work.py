@@ -70,7 +70,7 @@ class EvaluationWork(AnsweringWork):
 
     def line_up(self, row: Evaluation) -> None:
         if row.phase == phases.SCORING:
-            ask_grader(row)
+            ask_grader(row, queued_at=row.queued_at)
         else:
             super().line_up(row)
 

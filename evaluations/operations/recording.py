@@ -86,9 +86,10 @@ def recount(row: Evaluation) -> None:
 
 
 def ask_grader(row: Evaluation, **columns: Any) -> None:
-    """All is answered and not all judged: wait for the grader, and for a place to ask it from."""
-    move(row, phases.AWAITING_GRADER, phases=phases.EVALUATION, actor=SYSTEM, queued_at=timezone.now(), wait_reason="",
-         stage={}, **columns)
+    """All is answered and not all judged: wait for the grader, and for a place to ask it from, behind those that wait
+    already unless `queued_at` is stated."""
+    columns = {"queued_at": timezone.now()} | columns
+    move(row, phases.AWAITING_GRADER, phases=phases.EVALUATION, actor=SYSTEM, wait_reason="", stage={}, **columns)
     _hold_judge(row)
     doorbell.ring_control()
     doorbell.ring_devices()

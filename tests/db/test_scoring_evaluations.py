@@ -127,6 +127,7 @@ def test_a_job_that_is_lost_goes_on_with_the_rows_that_have_no_verdict(answered)
     tell_job(attempt, STARTED, scored(0, 1.0))
     end_job(attempt, "lost")
     assert reread(answered).phase == phases.AWAITING_GRADER
+    assert reread(answered).queued_at == answered.queued_at, "what was asked for later does not go before it"
     again = claim_scoring()
     assert [item["row"] for item in items_of(again)[0]] == [1, 2]
     tell_job(again, STARTED, scored(0, 0.0), scored(1, 1.0))
