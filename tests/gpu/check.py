@@ -34,8 +34,8 @@ def main() -> int:
     base = tiny.make_base_model(folder / "base")
     rows = folder / "train.jsonl"
     rows.write_text("".join(f"{json.dumps(row)}\n" for row in tiny.ticket_rows(24)))
-    results = [losses_agree(folder, base, rows), resumes(folder, base, rows), answers_agree(base),
-               vllm_samples(folder, base, rows)]  # fmt: skip
+    results = [losses_agree(folder, base, rows), pairs_agree(folder, base), resumes(folder, base, rows),
+               answers_agree(base), vllm_samples(folder, base, rows)]  # fmt: skip
     return 0 if all(results) else 1
 
 
@@ -60,6 +60,22 @@ def losses_agree(folder: Path, base: Path, rows: Path) -> bool:
     peak = jobs.metrics(attempt, "peak_memory_reserved_bytes")[-1]
     holds = worst <= TOLERANCE and resolved["computeType"] == "bfloat16" and peak > 0
     return told("losses", holds, f"{worst:.2g} apart, liger {resolved['liger']}, {peak / 2**20:.0f} MiB reserved")
+
+
+def pairs_agree(folder: Path, base: Path) -> bool:
+    """Preference pairs that share a pass on the device, with Liger's loss where it is installed, lose what the CPU's
+    lose one at a time."""
+    pairs = folder / "pairs.jsonl"
+    pairs.write_text("".join(f"{json.dumps(pair)}\n" for pair in tiny.pair_rows(12)))
+    worst, ways = 0.0, set()
+    for loss_type in ("sigmoid", "ipo"):
+        plan = tiny.dpo_plan(base, [pairs], **{"config.preference.lossType": loss_type})
+        on_cpu = jobs.metrics(jobs.run(folder / f"cpu-{loss_type}", plan), "loss")
+        attempt = jobs.run(folder / f"cuda-{loss_type}", cuda(plan))
+        both = zip(jobs.metrics(attempt, "loss"), on_cpu, strict=True)
+        worst = max(worst, *(abs(a - b) / b for a, b in both))
+        ways.add(tiny.events_of(attempt, "engine_config")[0]["resolved"]["preferenceLoss"]["how"])
+    return told("pairs", worst <= TOLERANCE, f"{worst:.2g} apart, {', '.join(sorted(ways))}")
 
 
 def resumes(folder: Path, base: Path, rows: Path) -> bool:
