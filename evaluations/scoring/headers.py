@@ -47,16 +47,22 @@ class Sent:
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @property
+    def secrets(self) -> list[str]:
+        """What nobody is to read: each value, and its last word, the longest first."""
+        return sorted({part for value in self.values.values() for part in (value, value.rpartition(" ")[2])
+                       if len(part) >= LEAST_CLEANED}, key=len, reverse=True)
+
     def clean(self, body: bytes) -> bytes:
-        """What the service said without any of the values, however it wrote them."""
-        secrets = sorted({part for value in self.values.values() for part in (value, value.rpartition(" ")[2])
-                          if len(part) >= LEAST_CLEANED}, key=len, reverse=True)
-        if not secrets:
-            return body
-        text = _plainly_written(body)
-        for secret in secrets:
+        """What the service said without any of the values, however it wrote them: to be shown, not to be read, since a
+        value may be a word of any verdict, such as `true`."""
+        return self.wipe(_plainly_written(body)).encode() if self.secrets else body
+
+    def wipe(self, text: str) -> str:
+        """A text without any of the values."""
+        for secret in self.secrets:
             text = text.replace(json.dumps(secret)[1:-1], CLEANED).replace(secret, CLEANED)
-        return text.encode()
+        return text
 
 
 def _plainly_written(body: bytes) -> str:

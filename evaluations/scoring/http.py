@@ -15,6 +15,7 @@ import ssl
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ class HttpScorer:
 
     def _one(self, item: Item) -> Verdict:
         try:
-            return read_answer(self._sent.clean(self._post(json.dumps(envelope(item)).encode())))
+            return _without(self._sent, self._post(json.dumps(envelope(item)).encode()))
         except NoVerdict as error:
             return unscored(error.cause, error.reason)
 
@@ -181,6 +182,15 @@ def _reply(response: HTTPResponse) -> bytes:
 def envelope(item: Item) -> dict[str, Any]:
     """What is posted of one answer."""
     return {"input": list(item.prompt), "output": item.completion, "outputCalls": item.calls, "expected": item.expected}
+
+
+def _without(sent: Sent, body: bytes) -> Verdict:
+    """The verdict in a reply, with nothing in it of what the service was sent. Raises NoVerdict."""
+    try:
+        verdict = read_answer(body)
+    except NoVerdict:
+        return read_answer(sent.clean(body))
+    return replace(verdict, explanation=sent.wipe(verdict.explanation))
 
 
 def read_answer(body: bytes) -> Verdict:

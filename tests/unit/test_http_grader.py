@@ -240,6 +240,16 @@ def test_a_service_that_says_back_what_it_was_sent_has_none_of_it_kept(say, tmp_
     assert verdict.cause or verdict.explanation == "You said ***!" or verdict.explanation == "***"
 
 
+@pytest.mark.parametrize(("value", "body", "score"), [
+    ("true", b'{"ok": true, "explanation": "so true"}', 1.0), ("score", b'{"score": 1, "explanation": "score"}', 1.0),
+    ("0.25", b'{"score": 0.2501}', 0.2501), ("passed", b'{"passed": false}', 0.0)])
+def test_a_header_whose_value_is_a_word_of_the_verdict_costs_no_verdict(value, body, score, monkeypatch):
+    monkeypatch.setenv("GRADER_MODE", value)
+    (verdict,), _ = ask(reply(body), headers=["grader.test:PORT X-Mode=env:GRADER_MODE"])
+    assert (verdict.score, verdict.cause) == (score, "")
+    assert value not in verdict.explanation
+
+
 @pytest.mark.parametrize("entry", [
     f"grader.example {SECRET}", f"grader.example Authorization={SECRET}", f"grader.example Authorization=file:{SECRET}",
     f"grader.example Authorization=env:{SECRET}", f"{SECRET}", "grader.example Host=env:A", "grader.example A b=env:A",
