@@ -70,6 +70,7 @@ TERMS = {
     "reward": "What the terms of the reward gave a completion, weighted and summed; the curve is the mean over an "
               "update's rollouts.",
     "reward term": "One part of the reward. Its share is its score times its weight.",
+    "judge": "A model that grades answers. It is held on the box for as long as it is asked.",
     "rollout": "A completion that the run sampled for a prompt and scored.",
     "zero spread": "Prompts whose completions all scored alike. Nothing is learned of them, since completions are "
                    "judged against each other.",
@@ -136,7 +137,7 @@ CONCEPTS = {
     "LoRA rank": "adapter", "LoRA alpha": "adapter", "gradient accumulation": "micro-batch-and-accumulation",
     "micro batch": "micro-batch-and-accumulation", "sequence length": "token", "packing": "token",
     "gradient checkpointing": "peak-memory", "data fit": "trained-tokens", "device": "device-slot-lease",
-    "estimate": "estimates",
+    "estimate": "estimates", "judge": "judges-of-a-reward",
     "branch": "branches", "training state": "saves", "sweep": "sweeps", "pipeline": "pipelines", "gate": "pipelines",
 }
 """The section of a documentation page that explains a term, where it is not called as the term is."""
@@ -145,7 +146,7 @@ REWARDED = ("reward", "reward term", "zero spread", "KL penalty", "entropy", "co
 PAGES = {**dict.fromkeys(REWARDED, "rollouts"),
          "mark": "judges", "agreement": "judges", "kappa": "judges",
          "preference accuracy": "preferences", "reward margin": "preferences",
-         "gradient checkpointing": "estimates", "peak memory": "estimates", "branch": "lifecycle",
+         "gradient checkpointing": "estimates", "peak memory": "estimates", "judge": "estimates", "branch": "lifecycle",
          "training state": "lifecycle", "sweep": "lifecycle", "pipeline": "lifecycle", "gate": "lifecycle",
          "smoke check": "smoke"}
 """The page that explains a term, where it is not the one of concepts."""

@@ -139,6 +139,14 @@ def test_every_term_leads_to_the_section_that_explains_it(term):
     assert concept_address(term) in ui.term(term)
 
 
+def test_every_term_that_a_page_names_is_explained():
+    pages = "".join(path.read_text() for path in TEMPLATES.rglob("*.html"))
+    figures = (TEMPLATES.parent / "runs" / "pages.py").read_text()
+    named = {*re.findall(r'{% term "([^"]+)"', pages), *re.findall(r'"term": "([^"]+)"', figures),
+             *re.findall(r'_estimate\([^,]+, "([^"]+)"', figures)}
+    assert "judge" in named and named <= set(TERMS)
+
+
 @pytest.mark.parametrize("path", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.stem)
 def test_what_a_page_keeps_fresh_has_a_name_that_outlives_its_replacement(path):
     # A throttled trigger of the element itself would go with the element: box.js keeps time by the element's name.
