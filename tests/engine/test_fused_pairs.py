@@ -62,6 +62,15 @@ def test_pairs_batched_in_a_pass_under_ligers_loss_train_what_pairs_one_at_a_tim
 
 
 @pytest.mark.requirement("R268")
+@pytest.mark.parametrize("beta", [0.1, 500.0])
+def test_both_ways_are_compared_by_the_answers_whose_rounding_does_not_grow_with_beta(train, as_on_a_gpu, beta):
+    attempt = train(**{"config.preference.beta": beta, "config.hyperparams.training.maxSteps": 1})
+    (check,) = tiny.events_of(attempt, "check")
+    assert check["passed"], check
+    assert float(check["detail"].split()[1]) == pytest.approx(6, abs=1.5)  # of a random model over 400 tokens
+
+
+@pytest.mark.requirement("R268")
 def test_fused_loss_false_or_room_for_one_pair_or_a_strict_plan_takes_another_loss(train, as_on_a_gpu, watched):
     asked = {"config.preference.fusedLoss": False}, {"execution.microBatchSequences": 3}, {"strict": True}
     found = [resolved(train(tiny.pair_rows(2), **changes)) for changes in asked]

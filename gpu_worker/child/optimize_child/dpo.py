@@ -88,6 +88,11 @@ class PreferenceRun(sft.Run):
         """One pair at a time, since the plain way holds all logits of a pass."""
         return PaddedPairs(rows, 1, self.tokenizer.pad_token_id or 0)
 
+    def _loss_of(self, passes: list[dict[str, Any]]) -> float:
+        """What both ways are compared by: how likely they find the answers. The loss of the pairs would say less, since
+        nothing has moved yet, and in it rounding grows with beta and with the answers' length."""
+        return self.trainer.answer_loss(passes)
+
     def _keeps_whole_passes(self) -> bool:
         """Whether the run asked that the logits of all pairs of a pass be held, as TRL's own loss does."""
         return self._micro() > 1 and not self.config["preference"]["fusedLoss"]

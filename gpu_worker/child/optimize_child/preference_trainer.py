@@ -8,7 +8,7 @@ gives every attempt of a run the same ones and lets a step compute one model ins
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 from optimize_child.fused_pairs import fused_losses
 from optimize_child.pair_loss import preference_loss
 from optimize_child.token_rows import IGNORED
-from optimize_child.trainer import SupervisedTrainer
+from optimize_child.trainer import SupervisedTrainer, count_trained
 
 INPUTS = ("input_ids", "position_ids", "attention_mask", "segments")
 
@@ -38,6 +38,12 @@ class PreferenceTrainer(SupervisedTrainer):
             for part in passes:
                 self._reference.update(zip(part["rows"].tolist(), self._logps(part).tolist(), strict=True))
         self._boundary = time.perf_counter()
+
+    def answer_loss(self, passes: Sequence[dict[str, Any]]) -> float:
+        """How unlikely the answers of some passes are, a token: the mean of their negative log-probabilities."""
+        with self._untouched():
+            logps = sum(float(self._logps(part).sum()) for part in passes)
+        return -logps / sum(count_trained(part) for part in passes)
 
     def _logps(self, part: dict[str, Any]) -> torch.Tensor:
         """The log-probability of each row's answer, computed as the updates will."""
