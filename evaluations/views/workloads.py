@@ -184,14 +184,21 @@ def settings(request: HtmxRequest, name: str) -> HttpResponse:
     """What judges the workload, and its note."""
     workload, sent = get_workload(name), request.POST
     actor = actor_of(request)
-    if sent.get("dataset", "").strip():
-        set_evaluation(workload, dataset=sent["dataset"].strip(), grader=sent.get("grader", "").strip(),
-                       instructions=sent.get("instructions", ""), actor=actor)
+    asked = {name: sent.get(name, "").replace("\r\n", "\n").strip() for name in ("dataset", "grader", "instructions")}
+    if "dataset" in sent and asked != _judged_by(workload):
+        set_evaluation(workload, **asked, actor=actor)
     if sent.get("base", ""):
         set_reference(workload, "base", sent["base"], actor=actor)
     annotate_workload(workload, description=sent.get("description"), actor=actor)
     messages.success(request, "The settings are saved.", extra_tags="good")
     return go(request, reverse("evaluations:workload", args=[workload.name]))
+
+
+def _judged_by(workload: Workload) -> dict[str, str]:
+    """What judges the workload, as its form shows it."""
+    dataset = workload.evaluation_dataset
+    return {"dataset": dataset.reference if dataset is not None else "", "grader": workload.grader,
+            "instructions": workload.grader_instructions}
 
 
 @require_POST

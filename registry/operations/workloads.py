@@ -84,9 +84,12 @@ def annotate_workload(workload: Workload, *, description: str | None, actor: Act
 def set_evaluation(workload: Workload, *, dataset: str, grader: str = "", instructions: str = "",
                    actor: Actor) -> Workload:
     """Set the dataset and grader that judge the workload's models, and what a grader that is a model is told. Scores
-    under other ones leave its default table. Raises UnknownVersion, MalformedGrader, InstructionsDoNotApply,
-    InstructionsTooLong."""
+    under other ones leave its default table. Raises InvalidInput without a dataset, UnknownVersion, MalformedGrader,
+    InstructionsDoNotApply, InstructionsTooLong."""
     actor.require("operator")
+    if not dataset:
+        raise InvalidInput("No evaluation data is named, and a grader stands with the rows that it judges.",
+                           hint="Name a dataset.", code="dataset_required")
     version = _dataset(dataset, workload.namespace_id)
     scorer = _grader(grader, dataset=dataset, namespace=workload.namespace_id)
     told, before = check_instructions(scorer, instructions), workload.grader_instructions

@@ -178,6 +178,21 @@ def test_settings_change_what_judges(operator, trained):
     assert trained["task"].evaluation_dataset.number == 2 and trained["task"].description == "new"
 
 
+def test_settings_that_cannot_be_kept_are_refused_and_not_said_to_be_saved(operator, trained):
+    """A grader stands with the rows that it judges; a form that only changes the note changes no grader."""
+    make_it, other = reverse("evaluations:workload-new"), reverse("evaluations:workload-settings", args=["other"])
+    judge = {"grader": f"model:{trained['base'].version.reference}", "instructions": "Be\r\nbrief."}
+    assert operator.post(make_it, {"name": "other"} | judge).status_code == 302
+    shown = judge | {"dataset": "", "grader": get_workload("other").grader, "description": "new"}
+    assert operator.post(other, shown).status_code == 302 and get_workload("other").description == "new"
+    for change in ({"instructions": "Be fair."}, {"grader": "exact", "instructions": ""}):
+        refused = operator.post(other, shown | change, headers={"HX-Request": "true"})
+        assert refused.status_code == 400 and b"No evaluation data is named" in refused.content, change
+    own = reverse("evaluations:workload-settings", args=[trained["task"].name])
+    emptied = operator.post(own, {"dataset": "", "grader": "exact"}, headers={"HX-Request": "true"})
+    assert emptied.status_code == 400 and get_workload(trained["task"].name).evaluation_dataset is not None
+
+
 def test_what_a_workloads_judge_is_told_is_set_and_shown_on_every_surface(operator, admin, api, trained, capsys):
     """Its page, the route, the command and the admin; each change stands in the history."""
     name, grader = trained["task"].name, f"model:{trained['base'].version.reference}"
