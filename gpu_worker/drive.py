@@ -58,6 +58,7 @@ class Driver:
         self.watched_at = 0.0
         self.asked: Ask = ""
         self.asked_since = 0.0
+        self.planned: dict[str, Any] | None = None
         self.stall = stalls.StallWatch(self.folder, limit=float(setting("trainer.jobs.stalled-seconds")),
                                        device_kind=attempt.lease.device.kind)
 
@@ -109,13 +110,9 @@ class Driver:
         claims.renew(self.attempt.lease)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            with transaction.atomic():
-                claims.lock(self.attempt.lease)
-                plan = self._plan()
-                self.attempt.save(update_fields=["resumed_step"])
-                claims.renew(self.attempt.lease)
+            self.planned = self.planned or self._make_plan()
             write_control(self.folder, self.attempt)
-            _write_json(self.folder / "plan.json", plan)
+            _write_json(self.folder / "plan.json", self.planned)
             self.starter(self.folder, env=self._environment())
         except (DatabaseError, LeaseLost):
             raise
@@ -126,6 +123,15 @@ class Driver:
             self._fail_start(error)
             return True
         return self._await_birth()
+
+    def _make_plan(self) -> dict[str, Any]:
+        """Once for all tries to write it down: it reads whole saves, and tells from which one the work goes on."""
+        with transaction.atomic():
+            claims.lock(self.attempt.lease)
+            plan = self._plan()
+            self.attempt.save(update_fields=["resumed_step"])
+            claims.renew(self.attempt.lease)
+        return plan
 
     def _plan(self) -> dict[str, Any]:
         """The work kind's plan with what every plan states: who it is for, where it runs, on how many threads."""

@@ -252,7 +252,9 @@ def test_a_worker_that_wakes_while_another_drives_its_job_leaves_it_alone(kind, 
 def test_a_full_disk_makes_a_worker_wait_and_costs_no_job(kind, device, monkeypatch):
     row = make_work()
     kind.plans[row.repository] = {"events": [{"type": "metrics", "step": 1}, {"type": "finished", "step": 1}]}
-    honest, refused = drive.write_control, []
+    honest, refused, made = drive.write_control, [], []
+    plan = kind.plan
+    monkeypatch.setattr(kind, "plan", lambda row, attempt: made.append(row) or plan(row, attempt))
 
     def write(*arguments):
         refused.append(arguments)
@@ -265,6 +267,7 @@ def test_a_full_disk_makes_a_worker_wait_and_costs_no_job(kind, device, monkeypa
     serve()
     row.refresh_from_db()
     assert (row.phase, kind.seen, Attempt.objects.count()) == ("DONE", ["metrics", "finished"], 1)
+    assert len(made) == 1, "a plan is made once, however often it finds no room"
 
 
 def test_a_plan_that_takes_long_to_make_costs_the_attempt_nothing(kind, device, monkeypatch):
