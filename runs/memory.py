@@ -30,6 +30,9 @@ CHECKED_ROWS = 2
 """Rows whose loss is computed once more the plain way at the start, which scores their every position."""
 CHECKED_SHARE = 0.5
 """The same of a pair whose logits are held whole: that loss has no gradient, so a position takes half."""
+RESCALES = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier")
+"""Names under which a model's configuration says that logits are more than hidden state times head. A GPU then takes
+pairs one by one, as of a model that reads more than text; the job goes by the same."""
 LIBRARIES = round(0.45 * GIB)
 """A job's process before it loads anything, measured."""
 SAMPLED_AT_ONCE = 32
@@ -44,7 +47,8 @@ HOST_OF_GPU = "What a job on a GPU takes of the host's memory was not measured."
 
 @dataclass(frozen=True)
 class Shape:
-    """A decoder's dimensions. `query` and `key` are the widths of all query heads and of all key heads."""
+    """A decoder's dimensions. `query` and `key` are the widths of all query heads and of all key heads. Where it
+    `has_plain_head`, logits are hidden state times head and no more."""
 
     layers: int
     hidden: int
@@ -53,6 +57,7 @@ class Shape:
     key: int
     vocabulary: int
     is_tied: bool
+    has_plain_head: bool = True
 
     @property
     def adapted_widths(self) -> int:
@@ -84,9 +89,15 @@ def shape_of(model_config: Mapping[str, Any]) -> Shape | None:
         width = int(text.get("head_dim") or hidden // heads)
         return Shape(layers=int(text["num_hidden_layers"]), hidden=hidden, intermediate=int(text["intermediate_size"]),
                      query=heads * width, key=int(text.get("num_key_value_heads") or heads) * width,
-                     vocabulary=int(text["vocab_size"]), is_tied=bool(text.get("tie_word_embeddings", True)))
+                     vocabulary=int(text["vocab_size"]), is_tied=bool(text.get("tie_word_embeddings", True)),
+                     has_plain_head=_has_plain_head(model_config, text))
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
+
+
+def _has_plain_head(model_config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
+    reads_more = "vision_config" in model_config or "audio_config" in model_config
+    return not reads_more and all(text.get(name) in (None, 1) for name in RESCALES)
 
 
 @dataclass(frozen=True)
@@ -147,20 +158,20 @@ def _adapters(config: Mapping[str, Any]) -> int:
 
 
 def largest_pass(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None,
-                 kind: str = "cpu") -> tuple[int, int]:
+                 kind: str = "cpu", *, fuses: bool = True) -> tuple[int, int]:
     """The most sequences one pass can carry, and the length of each: the longest row's, else the limit."""
     limit = config["maxSeqLength"]
     length = limit if longest_row is None or config["data"]["packing"] else min(limit, longest_row)
     if config["method"] == "dpo":
-        return 2 * _pairs_computed(config, execution, kind), int(length)
+        return 2 * _pairs_computed(config, execution, kind == "cuda" and fuses), int(length)
     sequences = int(config["hyperparams"]["training"]["microBatchPerGpu"])
     return min(sequences, int(execution.get("microBatchSequences") or sequences)), int(length)
 
 
-def _pairs_computed(config: Mapping[str, Any], execution: Mapping[str, Any], kind: str) -> int:
-    """Pairs that are computed at once: of several in a pass, a processor that need not keep logits takes one by one."""
-    pairs = pairs_a_pass(config, execution)
-    return 1 if kind == "cpu" and config["preference"]["fusedLoss"] else pairs
+def _pairs_computed(config: Mapping[str, Any], execution: Mapping[str, Any], fuses: bool) -> int:
+    """Pairs that are computed at once: of several in a pass, what need not keep logits and cannot fuse the loss takes
+    one by one."""
+    return pairs_a_pass(config, execution) if fuses or not config["preference"]["fusedLoss"] else 1
 
 
 def pairs_a_pass(config: Mapping[str, Any], execution: Mapping[str, Any]) -> int:
@@ -170,14 +181,14 @@ def pairs_a_pass(config: Mapping[str, Any], execution: Mapping[str, Any]) -> int
 
 
 def _scored_whole(config: Mapping[str, Any], execution: Mapping[str, Any], kind: str, tokens: int,
-                  share: float) -> float | None:
+                  share: float, *, fuses: bool) -> float | None:
     """Of how many of a pass's tokens the head of a preference run holds whole logits: of all, where it keeps those of
     a pass (`preference.fusedLoss: false`) or takes one pair on a GPU; of one pair's answers under Liger's fused loss.
     None where it computes them in tiles."""
     pairs, is_fused = pairs_a_pass(config, execution), config["preference"]["fusedLoss"]
     if kind == "cpu":
         return None if is_fused or pairs == 1 else tokens
-    return tokens / pairs * max(share, CHECKED_SHARE) if is_fused and pairs > 1 else tokens
+    return tokens / pairs * max(share, CHECKED_SHARE) if fuses and is_fused and pairs > 1 else tokens
 
 
 def largest_group(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None,
@@ -229,10 +240,11 @@ def _activations(config: Mapping[str, Any], execution: Mapping[str, Any], shape:
         prompts, completions = largest_group(config, execution, longest_row, kind)
         tokens = (prompts + completions) * (KEPT_OF_GROUP if kind == "cpu" else 1)
         return _held(config, shape, kind, tokens=round(tokens), trained=completions)
-    sequences, length = largest_pass(config, execution, longest_row, kind)
+    fuses = shape.has_plain_head
+    sequences, length = largest_pass(config, execution, longest_row, kind, fuses=fuses)
     share = 1.0 if trained_share is None else trained_share
     tokens = sequences * length
-    scored = _scored_whole(config, execution, kind, tokens, share) if config["method"] == "dpo" else None
+    scored = _scored_whole(config, execution, kind, tokens, share, fuses=fuses) if config["method"] == "dpo" else None
     if scored is not None:
         kept = _held(config, shape, kind, tokens=tokens, trained=0)
         return kept + round(scored * WHOLE_LOGITS * shape.vocabulary * FP32)

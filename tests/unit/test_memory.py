@@ -1,5 +1,6 @@
 """The peak memory of a run from its model's shape and settings."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,7 +71,7 @@ def test_a_shape_that_is_not_known_leaves_the_parts_that_need_it_untold(config):
 
 
 def test_the_text_part_of_a_model_of_images_gives_its_shape():
-    assert shape_of({"text_config": SMOLLM, "vision_config": {}}) == shape_of(SMOLLM)
+    assert shape_of({"text_config": SMOLLM, "vision_config": {}}) == replace(SHAPE, has_plain_head=False)
 
 
 def test_a_pass_carries_its_sequences_and_no_more_than_the_execution_allows():
@@ -113,6 +114,18 @@ def test_on_a_gpu_pairs_go_through_together_and_the_head_holds_the_logits_of_one
     assert activations(SHORT, 0.1) == activations(SHORT, 0.5)
     single = SHORT | {"hyperparams": {"training": {"microBatchPerGpu": 1}}}
     assert activations(single, 0.1) == activations(single, 1.0) > 600 * logit_bytes
+
+
+@pytest.mark.requirement("R268")
+@pytest.mark.parametrize("more", [{"final_logit_softcapping": 30.0}, {"vision_config": {}}, {"logits_scaling": 8}])
+def test_on_a_gpu_pairs_of_a_model_whose_loss_is_not_fused_go_one_at_a_time_with_all_their_logits(more):
+    assert shape_of(SMOLLM | {"logits_scaling": 1, "final_logit_softcapping": None}) == SHAPE
+    single = SHORT | {"hyperparams": {"training": {"microBatchPerGpu": 1}}}
+    of_one = predicted(single, kind="cuda", longest=300, trained=0.1)
+    found = predicted(SHORT, kind="cuda", longest=300, trained=0.1, shape=shape_of(SMOLLM | more))
+    assert found.parts["activations"] == of_one.parts["activations"]
+    kept = [predicted(KEPT, kind="cuda", longest=300, shape=shape_of(each)) for each in (SMOLLM, SMOLLM | more)]
+    assert kept[0].parts == kept[1].parts
 
 
 def test_a_reinforcement_pass_is_a_prompt_with_its_group_behind_it():
