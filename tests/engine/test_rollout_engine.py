@@ -111,6 +111,7 @@ def test_an_adapter_that_vllm_would_compute_otherwise_is_not_handed_to_it(shape,
     with pytest.raises(JobFailure, match=why) as refused:
         refuse_adapter(LoraConfig(r=8, **shape))
     assert refused.value.code == "rollout_engine_not_ready"
+    assert "vllm.log" not in refused.value.hint  # nothing was started that could have written it
 
 
 @pytest.mark.requirement("R013")

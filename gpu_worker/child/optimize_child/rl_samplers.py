@@ -22,7 +22,8 @@ READY_SECONDS = 900.0
 """How long vLLM may load and compile before its first word."""
 LEAVE_OUT = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_VISIBLE_DEVICES")
 """Settings of the job's own allocator and device that are not vLLM's."""
-HINT = 'Look at the job\'s vllm.log, or set trainer.rollouts.sampler = "own" in the box\'s settings.toml.'
+OWN = 'set trainer.rollouts.sampler = "own" in the box\'s settings.toml.'
+HINT = f"Look at the job's vllm.log, or {OWN}"
 
 
 class Sampler(Protocol):
@@ -161,20 +162,22 @@ class VllmSampler:
         return found
 
     def _not_ready(self, reason: str) -> JobFailure:
-        return not_ready(reason, log=self._process.log_end())
+        return not_ready(reason, HINT, log=self._process.log_end())
 
 
 def refuse_adapter(lora: LoraConfig) -> None:
     """Raises JobFailure `rollout_engine_not_ready` for an adapter to go on from that vLLM would compute otherwise."""
+    against = ""
     if lora.lora_dropout:
-        raise not_ready("the adapter it goes on from has dropout, with which the trainer computes and vLLM does not")
-    if lora.rank_pattern or lora.alpha_pattern:
-        raise not_ready("the adapter it goes on from has a rank or an alpha of its own for some modules, where vLLM "
-                        "takes one for all")  # fmt: skip
+        against = "has dropout, with which the trainer computes and vLLM does not"
+    elif lora.rank_pattern or lora.alpha_pattern:
+        against = "has a rank or an alpha of its own for some modules, where vLLM takes one for all"
+    if against:
+        raise not_ready(f"the adapter it goes on from {against}", f"Go on from another adapter, or {OWN}")
 
 
-def not_ready(reason: str, **evidence: Any) -> JobFailure:
-    return JobFailure("rollout_engine_not_ready", f"vLLM cannot sample for this run: {reason}.", hint=HINT, **evidence)
+def not_ready(reason: str, hint: str, **evidence: Any) -> JobFailure:
+    return JobFailure("rollout_engine_not_ready", f"vLLM cannot sample for this run: {reason}.", hint=hint, **evidence)
 
 
 def _environment() -> dict[str, str]:
