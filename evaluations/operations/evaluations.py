@@ -31,10 +31,10 @@ from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import InvalidInput, PhaseConflict
-from optimize_site.kernel.graders import DEFAULT, available_grader
+from optimize_site.kernel.graders import DEFAULT, available_grader, check_instructions
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
-from optimize_site.kernel.judges import Appointment, Held
+from optimize_site.kernel.judges import Appointment, Held, keeper
 from optimize_site.kernel.phases import move
 from registry.base_model_queries import BaseModelState
 from registry.model_queries import workload_of
@@ -45,6 +45,10 @@ from registry.workload_queries import get_workload
 from runs.models import Run
 
 MAX_NEW_TOKENS = 4096
+TO_COME = "model:to-come"
+"""Stands for a judge that is yet to be trained."""
+RunGrader = tuple[str, str]
+"""The grader that a run states and what it tells a judge, each empty where it states none."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,8 @@ def start_evaluation(request: Request, *, actor: Actor) -> Submission:
         return Submission(earlier, is_new=False)
     refuse_archived_workload(workload)
     usable_base_of(subject)
-    dataset, (grader, told) = dataset_of(request, workload), _grader(request, subject, workload)
+    dataset = dataset_of(request, workload)
+    grader, told = _grader(request, _run_grader(subject.version), workload)
     judge = judge_for(grader, stated=told, dataset=dataset, workload=workload)
     return _create(request, actor, subject=subject, workload=workload, dataset=dataset, grader=grader, judge=judge)
 
@@ -137,18 +142,23 @@ def _judged_by(judge: Appointment | None) -> dict[str, Any]:
             "instructions_source": judge.source}
 
 
-def check_request(request: Request) -> None:
-    """What starting it would refuse; without a model, what can be told before there is one. Raises the same."""
+def check_request(request: Request, *, of_run: RunGrader | None = None, is_judged_later: bool = False) -> None:
+    """What starting it would refuse; without a model, what can be told before there is one: `of_run` is what the run
+    that makes it states. `is_judged_later` says that the judge is made first too. Raises the same."""
     stated = get_workload(request.workload)
     if request.model:
         subject = named_subject(request.model, stated.namespace_id)
         _workload(subject, stated)
         usable_base_of(subject)
+        of_run = _run_grader(subject.version)
     dataset = dataset_of(request, stated)
     check_scorable(dataset)
-    if request.grader:
-        grader = available_grader(request.grader, namespace=stated.namespace_id)
-        judge_for(grader, stated=request.grader_instructions, dataset=dataset, workload=stated)
+    if is_judged_later:
+        check_instructions(TO_COME, request.grader_instructions)
+        keeper().check_room(1)
+    elif request.grader or of_run is not None:
+        grader, told = _grader(request, of_run or ("", ""), stated)
+        judge_for(grader, stated=told, dataset=dataset, workload=stated)
 
 
 def _identity(request: Request, workload: Workload) -> str:
@@ -190,17 +200,17 @@ def dataset_of(request: Request, workload: Workload) -> Version:
     return workload.evaluation_dataset
 
 
-def _grader(request: Request, subject: Subject, workload: Workload) -> tuple[str, str]:
+def _grader(request: Request, of_run: RunGrader, workload: Workload) -> tuple[str, str]:
     """What was asked for, else the run's own grader, else the workload's, else json-label-match; with the instructions
     that are stated for it."""
     text, told, runs_own = request.grader, request.grader_instructions, ""
     if not text:
-        text, runs_own = _run_grader(subject.version)
+        text, runs_own = of_run
     grader = available_grader(text or workload.grader or DEFAULT, namespace=workload.namespace_id)
     return grader, told or (runs_own if model_named(grader) else "")
 
 
-def _run_grader(version: Version | None) -> tuple[str, str]:
+def _run_grader(version: Version | None) -> RunGrader:
     """The grader that the run of a model states, and what it states for a judge, be that the workload's; empty where it
     states none."""
     if version is None or version.produced_by_kind != "run":

@@ -57,11 +57,12 @@ def check_pipeline(document: Any, *, actor: Actor) -> Checked:
             refuse_archived_workload(workload)
         except OperationError as error:
             problems.append(Problem("workload", error.code, error.detail, error.hint))
-    stages = [_check_stage(stage, workload, problems, actor) for stage in wish.stages] if workload else []
+    stages = [_check_stage(stage, wish, workload, problems, actor) for stage in wish.stages] if workload else []
     return Checked(wish, workload, tuple(stages), tuple(problems))
 
 
-def _check_stage(stage: StageWish, workload: Workload, problems: list[Problem], actor: Actor) -> dict[str, Any]:
+def _check_stage(stage: StageWish, wish: PipelineWish, workload: Workload, problems: list[Problem],
+                 actor: Actor) -> dict[str, Any]:
     """What a stage resolves to; its problems are added under its path."""
     needs = sorted(set(references_of(stage).values()))
     shown: dict[str, Any] = {"name": stage.name, "type": stage.type, "needs": needs}
@@ -71,7 +72,7 @@ def _check_stage(stage: StageWish, workload: Workload, problems: list[Problem], 
                      for found in checked["problems"] if not _comes_later(stage, found["path"])]
         return shown | {key: checked[key] for key in ("configHash", "warnings", "references", "resolved", "stated")}
     problems += [Problem(f"{stage.path}.{found.path}", found.code, found.message, found.hint)
-                 for found in _evaluate_problems(stage, workload)]
+                 for found in _evaluate_problems(stage, _maker(stage, wish), workload)]
     gate = stage.fields.get("minMeanScore")
     return shown | {"model": stage.fields.get("model"), "dataset": stage.fields.get("dataset"),
                     "grader": stage.fields.get("grader"), "minMeanScore": gate}
@@ -82,7 +83,14 @@ def _comes_later(stage: StageWish, path: str) -> bool:
     return path in references_of(stage)
 
 
-def _evaluate_problems(stage: StageWish, workload: Workload) -> Iterator[Problem]:
+def _maker(stage: StageWish, wish: PipelineWish) -> StageWish | None:
+    """The earlier train stage that makes the model of a stage; None where none does."""
+    name = references_of(stage).get("model")
+    made = (other for other in wish.stages if other.position < stage.position and other.type == TRAIN)
+    return next((other for other in made if other.name == name), None)
+
+
+def _evaluate_problems(stage: StageWish, maker: StageWish | None, workload: Workload) -> Iterator[Problem]:
     gate = stage.fields.get("minMeanScore")
     if gate is not None and (isinstance(gate, bool) or not isinstance(gate, (int, float)) or not 0 <= gate <= 1):
         yield Problem("minMeanScore", "gate_invalid", f"minMeanScore is {gate!r}; a score is between 0 and 1.")
@@ -92,10 +100,24 @@ def _evaluate_problems(stage: StageWish, workload: Workload) -> Iterator[Problem
     later = references_of(stage)
     told = StageWish(stage.position, stage.name, stage.type, {
         name: value for name, value in stage.fields.items() if name not in later})
+    of_run = (_text(maker, "grader"), _text(maker, "graderInstructions")) if maker is not None else None
     try:
-        check_request(_request(told, workload, told.fields.get("model", "")))
+        check_request(_request(told, workload, told.fields.get("model", "")), of_run=of_run,
+                      is_judged_later=_is_judged_later(stage, maker))
     except OperationError as error:
         yield Problem("evaluation", error.code, error.detail, error.hint)
+
+
+def _is_judged_later(stage: StageWish, maker: StageWish | None) -> bool:
+    """Whether an earlier stage trains the judge, which the stage names or takes over from the one that made its model.
+    """
+    named = stage if stage.fields.get("grader") else maker
+    return named is not None and "grader" in references_of(named)
+
+
+def _text(stage: StageWish, name: str) -> str:
+    value = stage.fields.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def start_pipeline(document: Any, *, actor: Actor) -> Submission:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from endpoints.errors import NoRoomForJudges
 from evaluations.errors import NothingToResume, PipelineRefused, SubmissionConflict
 from evaluations.management.commands.pipelines import Command
 from evaluations.models import Evaluation, Pipeline, Stage
@@ -18,6 +19,7 @@ from evaluations.pipeline_queries import get_pipeline
 from evaluations.pipeline_render import checked_document, pipeline_document
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.errors import PhaseConflict
+from registry.models import BaseModel
 from registry.operations.workloads import set_evaluation
 from registry.workload_queries import get_workload
 from runs.models import Run
@@ -25,6 +27,7 @@ from runs.operations import advance_run
 from tests.factories import (
     TINY,
     chat_rows,
+    make_adapter,
     make_base_model,
     make_dataset,
     make_device,
@@ -241,6 +244,43 @@ def test_a_train_stage_is_checked_as_a_run_is_and_everything_is_told_at_once(rea
     assert {"colour", "stages[0].config.maxSeqLength"} <= paths
     assert any(path.startswith("stages[1].") for path in paths)
     assert not Pipeline.objects.exists()
+
+
+@pytest.mark.parametrize(("own", "asked", "workloads", "code"), [
+    ({}, {"graderInstructions": "Be strict."}, "exact", "grader_instructions_do_not_apply"),
+    ({"grader": "exact"}, {"graderInstructions": "Be strict."}, "base", "grader_instructions_do_not_apply"),
+    ({"grader": "exact", "graderInstructions": "Be strict."}, {}, "base", ""),
+    ({}, {"graderInstructions": "Be strict."}, "base", ""),
+    ({}, {}, "trained", "grader_instructions_required"),
+    ({}, {"graderInstructions": "Be strict."}, "trained", ""),
+    ({"graderInstructions": "Be strict."}, {}, "trained", ""),
+    ({}, {"model": TINY}, "trained", "grader_instructions_required"),
+    ({}, {"model": TINY, "graderInstructions": "Be strict."}, "exact", "grader_instructions_do_not_apply"),
+    ({}, {"grader": "model:@train"}, "trained", ""),
+    ({}, {"grader": "model:@train", "graderInstructions": "Be strict."}, "exact", ""),
+    ({}, {"grader": "model:@train", "graderInstructions": "x" * 9000}, "exact", "grader_instructions_too_long"),
+])
+def test_what_a_stages_judge_would_be_told_is_refused_before_anything_trains(ready, own, asked, workloads, code):
+    base, workload = BaseModel.objects.get(), get_workload(ready)
+    judge = make_adapter(workload, base).reference if workloads == "trained" else TINY
+    set_evaluation(workload, dataset="support/eval", actor=LOCAL,
+                   grader="exact" if workloads == "exact" else f"model:{judge}")
+    checked = check_pipeline(pipeline(ready, train() | own, evaluate(**asked)), actor=LOCAL)
+    found = [(problem.path, problem.code) for problem in checked.problems if problem.path.startswith("stages[1]")]
+    assert found == ([("stages[1].evaluation", code)] if code else [])
+
+
+@pytest.mark.parametrize("grader", [f"model:{TINY}", "model:@train", ""])
+def test_a_stage_whose_judge_no_device_has_room_for_is_refused_before_anything_trains(ready, grader, monkeypatch):
+    set_evaluation(get_workload(ready), dataset="support/eval", grader=f"model:{TINY}", actor=LOCAL)
+
+    def refuse(*_, **__):
+        raise NoRoomForJudges("No slot.")
+
+    monkeypatch.setattr("endpoints.operations.judges.room_for", refuse)
+    stage = evaluate(grader=grader, graderInstructions="Be strict.") if grader else evaluate()
+    checked = check_pipeline(pipeline(ready, train(), stage), actor=LOCAL)
+    assert [problem.code for problem in checked.problems] == ["no_room_for_judge"]
 
 
 @pytest.mark.requirement("R119")
