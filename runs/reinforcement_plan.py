@@ -17,6 +17,7 @@ from runs.evidence import parameters_of
 from runs.models import Run
 from runs.plan import scorer_spec
 from runs.rollout_engine import chosen_sampler, kind_of, rollout_box
+from runs.samplers import SamplerChoice
 from runs.shapes import shape_at
 
 
@@ -48,11 +49,16 @@ def _bundle(term: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]
 def sampler_part(run: Run) -> dict[str, Any]:
     """Who samples completions, as the box has it when the attempt starts. Raises Unavailable where it has come to want
     vLLM alone, or has lost what let vLLM sample for this run."""
-    state, box = base_model_state(run.base_model), rollout_box()
-    choice = chosen_sampler(run.config, run.execution, _parts(run, state), shape_at(state) if state else None)
+    choice, box = sampler_of(run), rollout_box()
     if choice.kind == "own" and box.mode == "vllm":
         raise Unavailable(choice.reason, hint=choice.hint)
     return choice.part(box)
+
+
+def sampler_of(run: Run) -> SamplerChoice:
+    """Who would sample for an admitted run, as the box and its base model are now."""
+    state = base_model_state(run.base_model)
+    return chosen_sampler(run.config, run.execution, _parts(run, state), shape_at(state) if state else None)
 
 
 def _parts(run: Run, state: BaseModelState | None) -> Mapping[str, int | None]:

@@ -21,6 +21,7 @@ TRAINER_MORE = 1.15
 TRAINER_OWN = GIB
 """What training takes beyond its prediction: the allocator's unused parts, and the driver's. Not measured."""
 MOST_SHARE = 0.9
+MEMORY_UNKNOWN = "vllm_memory_unknown"
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def _derived(room: Room, config: Mapping[str, Any], at_once: int) -> SamplerChoi
     """What the engine can use and the trainer leaves; refused where that is not enough for a single completion."""
     if room.device is None or room.trainer is None or room.weights is None or room.kept_a_token is None \
             or room.kept_a_rank is None:
-        return SamplerChoice("own", "vllm_memory_unknown", "How much memory training takes on this device is not "
+        return SamplerChoice("own", MEMORY_UNKNOWN, "How much memory training takes on this device is not "
                              "known, so none can be set aside for vLLM.", "State trainer.rollouts.memory-share.")
     one = int(config["maxSeqLength"]) * room.kept_a_token
     rank = next(rank for rank in RANKS if rank >= int(config["rlHyperparams"]["lora"]["rank"]))

@@ -27,6 +27,7 @@ from runs.operations.judging import hold_judges, judges_of, living_judges, note_
 from runs.operations.length_check import check_lengths, opening_of
 from runs.operations.recording import register_adapter
 from runs.operations.resting import is_pausing, rest
+from runs.operations.sampler_room import prepared_sampler_problem
 from runs.operations.smoke import judgement_of, unjudged_columns
 from runs.phases import BEFORE_A_JOB, PHASES
 
@@ -107,7 +108,7 @@ def _take_base_model(run: Run, revision: str) -> None:
         fail_run(run, code="base_model_moved", reason=f"The run was admitted for {run.base_model} at "
                  f"{run.base_revision}, and the box now holds {revision}.", hint="Submit it again.")
         return
-    problem = next(_prepared_problems(run), None)
+    problem = next(_prepared_problems(run), None) or prepared_sampler_problem(run)
     if problem is not None:
         fail_run(run, code=problem.code, reason=problem.message, hint=problem.hint)
         return

@@ -81,6 +81,7 @@ def test_a_box_that_wants_vllm_alone_never_samples_otherwise_whatever_it_lost_si
     monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_SAMPLER", "vllm")
     monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_MEMORY_SHARE", "0.4")
     run = submit_run(document(), actor=LOCAL).run
+    advance_run(run.pk)
     monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_VLLM_PYTHON", "/nowhere/bin/python")
     with pytest.raises(Unavailable, match="vLLM is not installed in what /nowhere"):
         sampler_of(run)
@@ -95,3 +96,25 @@ def test_vllm_samples_for_a_run_whose_base_model_was_prepared_after_it_was_sent(
     BaseModel.objects.update(facts={"contextLength": 4096, "parameters": 10_000_000})
     planned = sampler_of(run)
     assert planned["kind"] == "vllm" and 0 < planned["memory_share"] < 0.2
+
+
+@pytest.mark.requirement("R013")
+@pytest.mark.parametrize(("parameters", "phase", "code"), [
+    (10_000_000, "AWAITING_CAPACITY", ""), (40_000_000_000, "FAILED", "no_room_for_vllm"),
+    (None, "FAILED", "vllm_memory_unknown")])
+def test_a_box_that_wants_vllm_alone_asks_again_once_the_base_model_is_prepared(box, monkeypatch, parameters, phase,
+                                                                               code):
+    """Before, nobody knows how much memory there is for vLLM: it refuses no run, and none claims a device for it."""
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_SAMPLER", "vllm")
+    assert [problem["code"] for problem in check_run(document(), actor=LOCAL)["problems"]] == ["vllm_memory_unknown"]
+    BaseModel.objects.update(phase="PREPARING")
+    run = submit_run(document(), actor=LOCAL).run
+    advance_run(run.pk)
+    assert playing.reread(run).phase == "AWAITING_BASE_MODEL"
+    BaseModel.objects.update(phase="READY", facts={"contextLength": 4096, "parameters": parameters})
+    if parameters:
+        (base_model_state(run.base_model).folder / "config.json").write_text(json.dumps(SHAPE))
+    advance_run(run.pk)
+    run = playing.reread(run)
+    assert (run.phase, run.failure_code) == (phase, code)
+    assert not run.num_attempts
