@@ -19,9 +19,11 @@ from evaluations.scoring.spec import Limits
 from evaluations.scoring.terms import Item, NotReady
 
 PATIENCE_SECONDS = 600.0
-"""How long a judge that was lost is waited for: the box starts it again, and a large model takes minutes to load."""
+"""How long a judge that is lost is waited for in one request, however often it goes: the box starts it again, and a
+large model takes minutes to load. All terms are asked at once, so that their waits do not add up."""
 START_SECONDS = 240.0
-"""How long one is waited for at the start, within what whoever starts this process waits for it to be ready."""
+"""How long all judges together are waited for at the start, within what whoever starts this process waits for it to be
+ready."""
 SAY_SECONDS = 30.0
 """How long a judge may take to read what it is asked."""
 LOOK_SECONDS = 0.1
@@ -37,7 +39,7 @@ class JudgeScorer:
         """`seconds` is the longest that nothing may come back. Raises OSError where the judge cannot be reached."""
         self.tokens = 0
         self._path, self._instructions, self._seconds = path, instructions, seconds
-        self._whole_patience = self._patience = patience
+        self._whole_patience = self._patience = self._left = patience
         self._number = 0
         self._line: _Line | None = _connect(path, start)
 
@@ -47,6 +49,7 @@ class JudgeScorer:
         left = {index: {"messages": judge_messages(self._instructions, item.prompt, item.completion, item.calls)}
                 for index, item in enumerate(items)}
         found: dict[int, Verdict] = {}
+        self._left = self._patience
         cause = self._ask(left, found) if left else ""
         if cause == CONNECTION:
             cause = self._ask({index: question for index, question in left.items() if index not in found}, found)
@@ -57,7 +60,7 @@ class JudgeScorer:
         """Ask, and put what comes back into `found`; the cause why something is missing, empty where nothing is."""
         places = list(questions)
         try:
-            line = self._line = self._line or _connect(self._path, self._patience)
+            line = self._line = self._line or self._reconnect()
             self._number += 1
             line.say({"id": self._number, "items": list(questions.values())})
             for reply in line.replies(self._seconds):
@@ -76,6 +79,14 @@ class JudgeScorer:
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             self._hang_up()
         return ERROR
+
+    def _reconnect(self) -> "_Line":
+        """A new line, waited for with what is left of this request's patience. Raises OSError."""
+        begun = time.monotonic()
+        try:
+            return _connect(self._path, self._left)
+        finally:
+            self._left -= time.monotonic() - begun
 
     def _verdict(self, reply: Mapping[str, Any]) -> Verdict:
         if "cause" in reply:
@@ -149,16 +160,17 @@ def _open(path: Path) -> socket.socket:
     return connection
 
 
-def make_judge(body: Any, limits: Limits, scratch: Path | None) -> JudgeScorer:
+def make_judge(body: Any, limits: Limits, scratch: Path | None, *, start_by: float | None = None) -> JudgeScorer:
     """The scorer of a judge: `{socket, instructions, source}`, and the `seconds` it may be silent where they are not
-    those of every term. Raises NotReady."""
+    those of every term. It is waited for until `start_by` on the monotonic clock. Raises NotReady."""
     stated = body if isinstance(body, Mapping) else {}
     path, instructions = Path(str(stated.get("socket") or "")), stated.get("instructions")
     if not path.is_absolute() or not isinstance(instructions, str) or not instructions:
         raise NotReady("bad_spec", "A judge needs the whole path of its socket, and instructions.")
     seconds = float(stated.get("seconds") or limits.seconds)
+    start = START_SECONDS if start_by is None else start_by - time.monotonic()
     try:
-        return JudgeScorer(path, instructions, seconds=seconds, start=START_SECONDS)
+        return JudgeScorer(path, instructions, seconds=seconds, start=start)
     except OSError as error:
         raise NotReady("judge_not_answering", f"The judge at {path} does not answer: {error.strerror or error}.",
                        "It is started again by itself; try once more in a moment.") from error

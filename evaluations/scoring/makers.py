@@ -4,13 +4,15 @@ A maker takes what stands under the term's key, the limits and the folder for sc
 nothing can be scored that way.
 """
 
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from evaluations.bundles.scorer import make_bundle
 from evaluations.scoring.http import SCHEME, make_http
-from evaluations.scoring.judge import make_judge
+from evaluations.scoring.judge import START_SECONDS, make_judge
 from evaluations.scoring.rules import make_rule
 from evaluations.scoring.spec import Limits, Spec, TermSpec
 from evaluations.scoring.terms import NotReady, Scorer, Term
@@ -30,22 +32,26 @@ MAKERS: Mapping[str, Maker] = {"grader": _make_grader, "bundle": make_bundle, "j
 
 
 def make_terms(spec: Spec) -> list[Term]:
-    """Every term of the spec with its scorer. Raises NotReady, having closed what it had made."""
+    """Every term of the spec with its scorer. Raises NotReady, having closed what it had made.
+
+    They are made one after another, and judges are waited for until one moment, however many they are.
+    """
+    makers = {**MAKERS, "judge": partial(make_judge, start_by=time.monotonic() + START_SECONDS)}
     made: list[Term] = []
     try:
         for term in spec.terms:
-            made.append(_make(term, spec))  # noqa: PERF401 - what was made before one that fails is closed
+            made.append(_make(term, spec, makers))  # noqa: PERF401 - what was made before one that fails is closed
     except BaseException:
         close_terms(made)
         raise
     return made
 
 
-def _make(term: TermSpec, spec: Spec) -> Term:
-    maker = MAKERS.get(term.means)
+def _make(term: TermSpec, spec: Spec, makers: Mapping[str, Maker]) -> Term:
+    maker = makers.get(term.means)
     if maker is None:
         raise NotReady("grader_not_available", f"The term {term.name} is a {term.means}; this process scores "
-                       f"{', '.join(MAKERS)}.")
+                       f"{', '.join(makers)}.")
     return Term(term.name, maker(term.body, spec.limits, spec.scratch), waits=_waits(term))
 
 

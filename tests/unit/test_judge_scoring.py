@@ -11,7 +11,8 @@ import pytest
 
 from evaluations.scoring.judge import JudgeScorer, make_judge
 from evaluations.scoring.judge_words import judge_messages, read_judgement
-from evaluations.scoring.spec import Limits
+from evaluations.scoring.makers import make_terms
+from evaluations.scoring.spec import Limits, read_spec
 from evaluations.scoring.terms import Item, NotReady, Term, score_term
 
 PROMPT = [{"role": "system", "content": "You route tickets."},
@@ -187,3 +188,59 @@ def test_a_judge_that_cannot_be_reached_at_all_refuses_the_whole_scorer(body, co
     with pytest.raises(NotReady) as refused:
         make_judge(body, Limits(), None)
     assert refused.value.code == code
+
+
+class Clock:
+    """Stands for the module `time`: connecting takes as long as a test says."""
+
+    def __init__(self):
+        self.now, self.patience = 0.0, []
+
+    def monotonic(self):
+        return self.now
+
+    def connects(self, *took):
+        """Connects that take so long each, to a judge that is gone again when it is asked; the last fails."""
+        left = list(took)
+
+        def connect(path, patience):
+            self.patience.append(patience)
+            self.now += left.pop(0)
+            if not left:
+                raise FileNotFoundError(2, "No such file or directory")
+            return Gone()
+
+        return connect
+
+
+class Gone:
+    def say(self, body):
+        raise ConnectionError
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr("evaluations.scoring.judge.time", made)
+    monkeypatch.setattr("evaluations.scoring.makers.time", made)
+    return made
+
+
+@pytest.mark.requirement("R272")
+def test_a_request_waits_once_for_a_judge_however_often_it_is_lost(clock, monkeypatch, path):
+    monkeypatch.setattr("evaluations.scoring.judge._connect", clock.connects(0, 0, 400, 200))
+    scorer = JudgeScorer(path, "Grade.", seconds=5)
+    for _ in range(2):
+        assert scorer.score([item()])[0].cause == "connection"
+    assert clock.patience == [240, 600, 600, 200], "two waits of one request share its ten minutes"
+
+
+def test_all_judges_together_are_waited_for_no_longer_than_one_at_the_start(clock, monkeypatch, path):
+    monkeypatch.setattr("evaluations.scoring.judge._connect", clock.connects(200, 40))
+    terms = [{"name": name, "judge": {"socket": str(path), "instructions": "Grade."}} for name in ("one", "two")]
+    with pytest.raises(NotReady):
+        make_terms(read_spec({"terms": terms}))
+    assert clock.patience == [240, 40]
