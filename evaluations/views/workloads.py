@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -181,15 +182,16 @@ def _flips(comparison: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 @require_POST
 def settings(request: HtmxRequest, name: str) -> HttpResponse:
-    """What judges the workload, and its note."""
+    """What judges the workload, and its note: all of what was sent, or nothing where one of it is refused."""
     workload, sent = get_workload(name), request.POST
     actor = actor_of(request)
     asked = {name: sent.get(name, "").replace("\r\n", "\n").strip() for name in ("dataset", "grader", "instructions")}
-    if "dataset" in sent and asked != _judged_by(workload):
-        set_evaluation(workload, **asked, actor=actor)
-    if sent.get("base", ""):
-        set_reference(workload, "base", sent["base"], actor=actor)
-    annotate_workload(workload, description=sent.get("description"), actor=actor)
+    with transaction.atomic():
+        if "dataset" in sent and asked != _judged_by(workload):
+            set_evaluation(workload, **asked, actor=actor)
+        if sent.get("base", ""):
+            set_reference(workload, "base", sent["base"], actor=actor)
+        annotate_workload(workload, description=sent.get("description"), actor=actor)
     messages.success(request, "The settings are saved.", extra_tags="good")
     return go(request, reverse("evaluations:workload", args=[workload.name]))
 

@@ -193,6 +193,17 @@ def test_settings_that_cannot_be_kept_are_refused_and_not_said_to_be_saved(opera
     assert emptied.status_code == 400 and get_workload(trained["task"].name).evaluation_dataset is not None
 
 
+def test_settings_of_which_one_is_refused_leave_all_as_it_was(operator, trained):
+    task = trained["task"]
+    before = (task.evaluation_dataset, task.grader, task.description, references_of(task))
+    refused = operator.post(reverse("evaluations:workload-settings", args=[task.name]), {
+        "dataset": f"{scenes.WORKLOAD}/eval", "grader": "exact", "base": trained["model"].pk, "description": "new"},
+        headers={"HX-Request": "true"})
+    assert refused.status_code >= 400 and b"takes a base model" in refused.content
+    task.refresh_from_db()
+    assert (task.evaluation_dataset, task.grader, task.description, references_of(task)) == before
+
+
 def test_what_a_workloads_judge_is_told_is_set_and_shown_on_every_surface(operator, admin, api, trained, capsys):
     """Its page, the route, the command and the admin; each change stands in the history."""
     name, grader = trained["task"].name, f"model:{trained['base'].version.reference}"
