@@ -9,7 +9,7 @@ from evaluations import phases
 from evaluations.judging import told_by
 from evaluations.models import Evaluation
 from evaluations.queries import newest_by_model
-from optimize_site.kernel.graders import available_grader
+from optimize_site.kernel.graders import available_grader, check_instructions
 from registry.model_queries import list_model_versions, serving_of
 from registry.models import Version, Workload
 from runs.models import Run
@@ -66,11 +66,12 @@ def scores_table(workload: Workload, *, dataset: Version | None = None, grader: 
 
     Only evaluations on one dataset by one grader stand in it: the workload's present ones unless others are named; of
     a grader that is a model, only those under one text of instructions, the workload's unless stated. A
-    configuration is called by the newest name that was given to it.
+    configuration is called by the newest name that was given to it. Raises MalformedGrader, GraderNotAvailable,
+    InstructionsDoNotApply, InstructionsTooLong.
     """
     chosen = dataset or workload.evaluation_dataset
     scorer = available_grader(grader, namespace=workload.namespace_id) if grader else workload.grader
-    told = instructions.strip() or (told_by(scorer, chosen, workload) if chosen else None)
+    told = check_instructions(scorer, instructions) or (told_by(scorer, chosen, workload) if chosen else None)
     document: dict[str, Any] = {"workload": workload.name, "dataset": chosen.reference if chosen else None,
                                 "grader": scorer or None, "graderInstructions": told or None, "tables": []}
     if chosen is None or told is None:

@@ -211,6 +211,27 @@ def test_scores_under_different_instructions_do_not_stand_beside_each_other(base
         assert [entry["best"] for entry in table["configurations"]] == [score]
 
 
+def test_scores_are_asked_for_by_instructions_as_they_were_stated_anywhere_else(base, workload):
+    """The same words reach them with a form's line ends, and what no grader could be told is refused."""
+    grader = f"model:{base.repository}"
+    row = start(base, grader_instructions="Be strict.\nBe brief.")
+    Evaluation.objects.filter(pk=row.pk).update(phase="COMPLETED", mean_score=0.5, model=base.version)
+    client = Client(headers={"Authorization": f"Bearer {LOCAL_SECRET}"})
+
+    def asked(told, by=grader):
+        return client.get(f"/v1/training/workloads/{workload.name}/scores",
+                          {"dataset": "eval", "grader": by, "graderInstructions": told})
+
+    for told in ("Be strict.\nBe brief.", " Be strict.\r\nBe brief.\r\n"):
+        found = asked(told).json()
+        assert found["graderInstructions"] == "Be strict.\nBe brief."
+        assert found["tables"][0]["baseline"]["evaluationId"] == row.pk
+    for told, by, code in (("Be strict.", "exact", "grader_instructions_do_not_apply"),
+                           ("x" * 8001, grader, "grader_instructions_too_long")):
+        refused = asked(told, by)
+        assert refused.json()["code"] == code
+
+
 def test_a_trained_judge_without_instructions_to_inherit_keeps_a_workloads_scores_empty(base, workload):
     judge = make_adapter(workload, base)
     set_evaluation(workload, dataset="eval", grader=f"model:{judge.reference}", actor=LOCAL)
