@@ -235,6 +235,20 @@ def test_what_a_workloads_judge_is_told_is_set_and_shown_on_every_surface(operat
     assert get_workload("other").grader_instructions == "Be brief."
 
 
+def test_the_command_says_that_it_drops_instructions_that_are_left_out(trained, capsys):
+    words = ["set-evaluation", trained["task"].name, "--dataset", f"{scenes.WORKLOAD}/eval", "--grader",
+             f"model:{trained['base'].version.reference}"]
+    told = []
+    for more in (["--grader-instructions", "Be fair."], []):
+        assert Command().run([*words, *more]) == 0
+        told.append(get_workload(trained["task"].name).grader_instructions)
+    assert told == ["Be fair.", ""]
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        Command().run(["set-evaluation", "--help"])
+    assert "left out, what it was told before is dropped" in " ".join(capsys.readouterr().out.split())
+
+
 def test_search_finds_by_name_and_by_the_beginning_of_an_id(viewer, trained):
     def find(text):
         return viewer.get(reverse("box:search"), {"q": text})

@@ -13,6 +13,8 @@ WORKLOAD = arg("workload", metavar="WORKLOAD", help="name, ID, or the beginning 
 DATASET = arg("--dataset", default="", metavar="DATASET", help="NS/NAME[:REF], a name here, or a hash")
 GRADER = arg("--grader", default="", help="json-label-match unless given")
 INSTRUCTIONS = arg("--grader-instructions", default="", metavar="TEXT", help="what a grader that is a model is told")
+AGAIN = arg("--grader-instructions", default="", metavar="TEXT",
+            help="what a grader that is a model is told; left out, what it was told before is dropped")
 NOTE = arg("--note", default="", help="why, for the history")
 CHAMPION = "champion"
 
@@ -65,10 +67,11 @@ class Command(NounCommand):
         self.show(self.client.post(f"{address(workload)}/unarchive"),
                   text=lambda found: print(f"The workload {found['name']} is open."))
 
-    @verb("set-evaluation", WORKLOAD, arg("--dataset", required=True, metavar="DATASET"), GRADER, INSTRUCTIONS,
+    @verb("set-evaluation", WORKLOAD, arg("--dataset", required=True, metavar="DATASET"), GRADER, AGAIN,
           gives=(workload_document,))
     def set_evaluation(self, workload: str, dataset: str, grader: str, grader_instructions: str) -> None:
-        """Set the dataset and grader that judge its models, and what a grader that is a model is told."""
+        """Set the dataset and grader that judge its models, and what a grader that is a model is told; all three anew.
+        """
         body = {"dataset": dataset, "grader": grader, "graderInstructions": grader_instructions}
         self.show(self.client.post(f"{address(workload)}/set-evaluation", body), text=self._record)
 
