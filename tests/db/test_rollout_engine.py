@@ -8,6 +8,7 @@ from gpu_worker import claims
 from gpu_worker.engines import plans
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.errors import Unavailable
+from optimize_site.kernel.models import Attempt
 from registry.base_model_queries import base_model_state
 from registry.models import BaseModel
 from runs.errors import RunRefused
@@ -96,6 +97,19 @@ def test_vllm_samples_for_a_run_whose_base_model_was_prepared_after_it_was_sent(
     BaseModel.objects.update(facts={"contextLength": 4096, "parameters": 10_000_000})
     planned = sampler_of(run)
     assert planned["kind"] == "vllm" and 0 < planned["memory_share"] < 0.2
+
+
+def test_a_change_of_the_settings_reaches_a_run_in_flight_at_its_next_attempt(box, monkeypatch):
+    """As docs/reinforcement.md says."""
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_MEMORY_SHARE", "0.4")
+    run = submit_run(document(), actor=LOCAL).run
+    assert sampler_of(run)["memory_share"] == 0.4
+    playing.end(run, Attempt.objects.get(), "lost", exit={"signal": 9})
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_MEMORY_SHARE", "0.3")
+    assert sampler_of(run)["memory_share"] == 0.3
+    playing.end(playing.reread(run), Attempt.objects.latest("number"), "lost", exit={"signal": 9})
+    monkeypatch.setenv("OPTIMIZE_TRAINER_ROLLOUTS_SAMPLER", "own")
+    assert sampler_of(run)["kind"] == "own"
 
 
 @pytest.mark.requirement("R013")
