@@ -325,7 +325,10 @@ def _settle_failure(row: Run, attempt: Attempt) -> None:
     if row.failure_code in TRIED_AGAIN and _previous_code(row, attempt) != row.failure_code:
         _requeue(row, reason=row.failure_reason)
         return
-    fail_run(row, code=row.failure_code or "unexpected", hint=row.failure_hint, evidence=row.failure_evidence,
+    hint = row.failure_hint
+    if row.failure_code == killed.CODE:
+        hint = killed.with_judges(hint, row.predicted_memory)
+    fail_run(row, code=row.failure_code or "unexpected", hint=hint, evidence=row.failure_evidence,
              reason=row.failure_reason or "The job failed without a reason.")
 
 
@@ -337,7 +340,7 @@ def _previous_code(row: Run, attempt: Attempt) -> str:
 def _settle_loss(row: Run, attempt: Attempt, ending: Ending) -> None:
     """A job that died without a word is started again, until it keeps dying without a new save."""
     if ending.exit.get("oom_kill"):
-        reason, hint = killed.killed_words(ending.exit)
+        reason, hint = killed.killed_words(ending.exit, row.predicted_memory)
         fail_run(row, code=killed.CODE, reason=reason, hint=hint, evidence={"exit": ending.exit})
         return
     lost = _losses_in_a_row(row)

@@ -336,6 +336,25 @@ def test_a_job_that_the_kernel_ended_for_memory_says_so_and_is_not_tried_again(r
     assert "microBatchSequences" in run.failure_hint
 
 
+@pytest.mark.parametrize("is_said_by_the_job", [True, False])
+@pytest.mark.parametrize(("shares", "names", "hint"), [
+    (True, ["t/one:v1"], "The reward has a judge on this machine too, t/one:v1: judge with a smaller model"),
+    (True, ["t/one:v1", "t/two:v1"], "The reward has judges on this machine too, t/one:v1 and t/two:v1: judge"),
+    (False, ["t/one:v1"], "")])
+def test_a_run_that_had_no_memory_names_the_judges_that_share_the_machine(run, is_said_by_the_job, shares, names, hint):
+    Run.objects.filter(pk=run.pk).update(predicted_memory={
+        "bytes": 1, "judges": {"isShared": shares, "models": [{"model": name} for name in names]}})
+    attempt = claim(run)
+    if is_said_by_the_job:
+        say(run, attempt, STARTED, failure("out_of_host_memory"))
+        run = end(run, attempt, "failed")
+    else:
+        run = end(run, attempt, "lost", exit={"signal": 9, "oom_kill": True})
+    assert run.failure_code == "out_of_host_memory"
+    assert ("on this machine too" in run.failure_hint) is shares
+    assert hint in run.failure_hint and run.failure_hint.startswith(("Lower", "Mend"))
+
+
 @pytest.mark.requirement("R358")
 def test_a_job_that_the_kernel_ended_in_a_known_pass_says_how_many_tokens_would_fit(run):
     attempt = claim(run)
