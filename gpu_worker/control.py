@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 import datasets.analyses.operations
 import datasets.operations
@@ -44,19 +44,28 @@ def reap() -> None:
     """Settle attempts whose worker has been silent and whose process is gone.
 
     A lease that ends later than any that is given now was given before the clock was set back; its worker renews it
-    within seconds, if there is one.
+    within seconds, if there is one. What keeps one from being settled is logged, and it is looked at again.
     """
     for lease in Lease.objects.filter(released_at=None):
-        if not clock.is_off(lease.expires_at, late=REAP_AFTER, early=claims.LEASE + REAP_AFTER):
-            continue
-        attempt = lease.attempts.latest("number")
-        if processes.any_alive(attempt_folder(attempt.pk)):
-            continue
-        with transaction.atomic():
-            locked = Lease.objects.select_for_update(skip_locked=True).filter(pk=lease.pk, released_at=None).first()
-            taken = claims.take_over(locked) if locked is not None else None
-        if taken is not None:
-            Driver(taken, should_stop=lambda: False).settle()
+        try:
+            _reap(lease)
+        except (OperationalError, InterfaceError):
+            raise  # the database does not answer: no fault of this lease, and none of the others can be settled
+        except Exception:  # one lease's fault, such as a full disk, must not keep the others from being settled
+            log.exception("attempt not settled", extra={"action": "attempt_not_settled", "lease": lease.pk})
+
+
+def _reap(lease: Lease) -> None:
+    if not clock.is_off(lease.expires_at, late=REAP_AFTER, early=claims.LEASE + REAP_AFTER):
+        return
+    attempt = lease.attempts.latest("number")
+    if processes.any_alive(attempt_folder(attempt.pk)):
+        return
+    with transaction.atomic():
+        locked = Lease.objects.select_for_update(skip_locked=True).filter(pk=lease.pk, released_at=None).first()
+        taken = claims.take_over(locked) if locked is not None else None
+    if taken is not None:
+        Driver(taken, should_stop=lambda: False).settle()
 
 
 def ring_waiting() -> None:

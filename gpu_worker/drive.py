@@ -72,7 +72,7 @@ class Driver:
         while not self._survive(self._settle):
             time.sleep(POLL_SECONDS)
 
-    def _survive(self, step: Callable[[], bool | None]) -> bool:
+    def _survive(self, step: Callable[[], bool | None], *, waits_for_room: bool = True) -> bool:
         """Run a step; an unreachable database or a full disk costs a second, never the job. Gives whether the step did
         something."""
         try:
@@ -81,17 +81,20 @@ class Driver:
             log.warning("database unreachable", extra={"action": "database_wait", "error": str(error)})
             close_old_connections()
         except OSError as error:
-            if not is_full(error):
+            if not (waits_for_room and is_full(error)):
                 raise
             log.warning("disk full", extra={"action": "disk_wait", "error": str(error)})
         time.sleep(1.0)
         return False
 
     def settle(self) -> None:
-        """Only store the end of a job that is gone, or that never came. Whoever starts it yet is told to stop."""
+        """Only store the end of a job that is gone, or that never came. Whoever starts it yet is told to stop.
+
+        Raises OSError where the disk is full: others wait for whoever settles.
+        """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_control(self.folder, self.attempt, "stop")
-        while not self._survive(self._settle):
+        while not self._survive(self._settle, waits_for_room=False):
             time.sleep(POLL_SECONDS)
 
     def _begin(self) -> bool:

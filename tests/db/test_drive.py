@@ -212,6 +212,31 @@ def test_a_clock_that_is_set_takes_no_job_from_its_worker_and_frees_the_slot_of_
 
 
 @pytest.mark.requirement("R016")
+@pytest.mark.parametrize("place", ["write_control", "read_ending"])
+def test_an_attempt_that_a_full_disk_keeps_from_being_settled_keeps_no_other_from_it(
+    kind, device, monkeypatch, caplog, place
+):
+    honest, refused = getattr(drive, place), []
+
+    def fails_once(*arguments):
+        if not refused:
+            refused.append(arguments)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return honest(*arguments)
+
+    for slot in range(2):
+        make_work(f"row-{slot}")
+        claims.claim("cpu", slot)
+    monkeypatch.setattr(drive, place, fails_once)
+    monkeypatch.setattr(drive.time, "sleep", lambda seconds: pytest.fail("a pass waits for nothing"))
+    for left in (1, 0):
+        Lease.objects.update(expires_at=timezone.now() - timezone.timedelta(hours=1))
+        control.reap()
+        assert live_leases() == left
+    assert [record.action for record in caplog.records] == ["attempt_not_settled"]
+
+
+@pytest.mark.requirement("R016")
 def test_a_worker_that_wakes_behind_its_attempt_s_end_starts_nothing_and_kills_nothing_of_others(kind, device):
     make_work()
     late = drive.Driver(claims.claim("cpu", 0), should_stop=lambda: False, starter=start_fake)
