@@ -36,7 +36,8 @@ def make_terms(spec: Spec) -> list[Term]:
 
     They are made one after another, and judges are waited for until one moment, however many they are.
     """
-    makers = {**MAKERS, "judge": partial(make_judge, start_by=time.monotonic() + START_SECONDS)}
+    makers: dict[str, Maker] = {**MAKERS,
+                                "judge": partial(make_judge, start_by=time.monotonic() + START_SECONDS)}
     made: list[Term] = []
     try:
         for term in spec.terms:
