@@ -2,11 +2,14 @@
 
 A term's `grader` is one of: `length` (characters over 100), `vowels` (their share), `even` (1 for an even number of
 characters), `always:X`, `fail-odd` (no verdict for an odd number; `fail-some`: for one that five divides), `die` (ends
-at the first request in each process), `die-once:FILE` (the same, until the file is there), `refuse` (is not ready).
+at the first request in each process), `die-once:FILE` (the same, until the file is there), `refuse` (is not ready),
+`leave:ASK:FILE` (`length`; at the second request it has the control file ask that of the job, and answers no more).
 """
 
 import json
 import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -18,7 +21,17 @@ def main() -> None:
     say({"ready": True})
     for line in sys.stdin:
         request = json.loads(line)
+        if request["id"] == 2:
+            ask_to_leave(term["grader"] for term in spec["terms"])
         say({"id": request["id"], "terms": [verdicts(term, request["items"]) for term in spec["terms"]]})
+
+
+def ask_to_leave(graders: Iterable[str]) -> None:
+    for grader in graders:
+        if grader.startswith("leave:"):
+            _, ask, control = grader.split(":", 2)
+            Path(control).write_text(json.dumps({"token": 1, "ask": ask}))
+            time.sleep(600)
 
 
 def verdicts(term: dict, items: list[dict]) -> dict:

@@ -8,6 +8,7 @@ import jobs
 import pytest
 import tiny
 import torch
+from optimize_child import line_process
 from optimize_child.rl_trainer import PolicyTrainer
 from safetensors.torch import load_file
 
@@ -211,6 +212,25 @@ def test_a_scorer_that_is_lost_is_started_once_more(train, tmp_path):
     attempt = train(**{f"{RL}.maxSteps": 1, f"{SPEC}.terms": [tiny.term(f"die-once:{tmp_path / 'mark'}")]})
     assert len(jobs.metrics(attempt, "loss")) == 1
     assert jobs.failure(train(**{f"{SPEC}.terms": [tiny.term("die")]}))["code"] == "scorer_lost"
+
+
+@pytest.mark.requirement("R223")
+@pytest.mark.parametrize(("ask", "kept"), [("pause", [1]), ("drop", [])])
+def test_a_run_that_leaves_while_it_is_scored_keeps_the_update_before_and_nothing_of_this_one(
+    train, tmp_path, monkeypatch, ask, kept
+):
+    monkeypatch.setattr(line_process, "END_SECONDS", 0.1)
+    leaves = tiny.term(f"leave:{ask}:{tmp_path / 'attempt-0' / 'control.json'}")
+    plan = {f"{RL}.maxSteps": 2, "execution.saveEvery": None}
+    first = train(**plan, **{f"{SPEC}.terms": [leaves]})
+    last = tiny.read_events(first)[-1]
+    assert (last["type"], last["reason"], last["step"]) == ("stopped", ask, 1)
+    assert [event["step"] for event in tiny.events_of(first, "rollouts")] == [1]
+    assert [event["step"] for event in tiny.events_of(first, "snapshot")] == kept
+    if kept:
+        plan[f"{SPEC}.terms"] = [tiny.term("length")]
+        second = train(**plan, first_attempt=False, resume=jobs.newest_snapshot(first))
+        assert jobs.adapter_bytes(train(**plan)) == jobs.adapter_bytes(second)
 
 
 def test_what_is_learned_from_is_what_was_sampled(train):

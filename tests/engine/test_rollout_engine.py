@@ -16,7 +16,9 @@ import jobs
 import pytest
 import tiny
 import torch
+from optimize_child import line_process
 from optimize_child.failures import JobFailure
+from optimize_child.line_process import LineProcess
 from optimize_child.rl_loss import completion_weights
 from optimize_child.rl_samplers import refuse_adapter
 from peft import LoraConfig
@@ -181,6 +183,36 @@ def test_an_engine_that_is_lost_twice_ends_the_run(train, python_with):
     failed = jobs.failure(train(sampler=BESIDE | {"python": python_with(f"{WORKS}\n{ENDS}")}))
     assert failed["code"] == "rollout_engine_lost"
     assert failed["reason"] == "vLLM could not sample the same 8 completions twice (exit status 7)."
+
+
+STARTS_FOR_EVER = """
+import json, os, time
+from pathlib import Path
+Path("engine.pid").write_text(str(os.getpid()))
+Path("control.json").write_text(json.dumps({"token": 1, "ask": "stop"}))
+time.sleep(600)
+"""
+
+
+def test_a_job_leaves_while_vllm_starts_and_the_engine_with_it(train, python_with, monkeypatch):
+    monkeypatch.setattr(line_process, "END_SECONDS", 0.1)
+    attempt = train(sampler=BESIDE | {"python": python_with(STARTS_FOR_EVER), "required": False})
+    last = tiny.read_events(attempt)[-1]
+    assert (last["type"], last["reason"]) == ("stopped", "stop")
+    assert tiny.events_of(attempt, "warning") == []
+    assert is_gone(int((attempt / "engine.pid").read_text()))
+
+
+def test_an_answer_is_read_whole_however_it_comes(tmp_path):
+    parts = ['{"a":', ' 1}\n{"b"', ': 2}\n']
+    lines = ["import sys, time", f"for part in {parts}:", "    print(part, end='', flush=True)", "    time.sleep(0.1)",
+             "sys.stdin.read()"]  # fmt: skip
+    says = "\n".join(lines)
+    command = [sys.executable, "-c", says]
+    process = LineProcess(command, cwd=tmp_path, environment={}, log=tmp_path / "log", ready_seconds=60)
+    assert process.start({}) == {"a": 1}
+    assert process.ask({}) == {"b": 2}
+    process.close()
 
 
 def test_no_engine_outlives_a_job_that_is_killed(tmp_path, python_with):

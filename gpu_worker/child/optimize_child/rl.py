@@ -46,7 +46,7 @@ class ReinforcementRun(sft.Run):
         super().__init__(job)
         self.rl = self.config["rlHyperparams"]
         self.warm_start = WarmStart(self.plan["warm_start"]) if self.plan.get("warm_start") else None
-        self.scorer = ScorerProcess(self.plan["scorer"], job.folder / "scorer.log")
+        self.scorer = ScorerProcess(self.plan["scorer"], job.folder / "scorer.log", leave_if_asked=job.leave_if_asked)
         self.engine: VllmSampler | None = None
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class ReinforcementRun(sft.Run):
         try:
             self.engine = VllmSampler(
                 self._engine_shape(part), base=self.base, base_model=self.plan["base_model"], attempt=self.job.folder,
-                python=part["python"],
+                python=part["python"], leave_if_asked=self.job.leave_if_asked,
             )  # fmt: skip
             self.engine.start()
         except JobFailure as failure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -83,14 +83,22 @@ class VllmSampler:
     corrected = True
 
     def __init__(
-        self, shape: EngineShape, *, base: Path, base_model: dict[str, Any], attempt: Path, python: str = ""
+        self,
+        shape: EngineShape,
+        *,
+        base: Path,
+        base_model: dict[str, Any],
+        attempt: Path,
+        leave_if_asked: Callable[[], None],
+        python: str = "",
     ) -> None:
         self._shape, self._base, self._base_model = shape, base, base_model
         self._folder = attempt / "sampler"
         command = [python or sys.executable, "-P", "-m", "optimize_child.vllm_engine"]
         self._process = LineProcess(
-            command, cwd=attempt, environment=_environment(), log=attempt / "vllm.log", ready_seconds=READY_SECONDS
-        )
+            command, cwd=attempt, environment=_environment(), log=attempt / "vllm.log", ready_seconds=READY_SECONDS,
+            leave_if_asked=leave_if_asked,
+        )  # fmt: skip
         self._version = ""
         self._number = 0
 

@@ -14,10 +14,11 @@ from optimize_child.scorer_process import ScorerProcess
 def run(job: Job) -> None:
     """Every item of the plan's file, in its order. Raises JobFailure where nothing can be scored."""
     items = [json.loads(line) for line in Path(job.plan["items"]).read_bytes().splitlines()]
-    scorer = ScorerProcess(job.plan["scorer"], job.folder / "scorer.log", scored_by="grader")
-    job.stage("starting the grader")
-    scorer.start()
+    log, leave = job.folder / "scorer.log", job.leave_if_asked
+    scorer = ScorerProcess(job.plan["scorer"], log, leave_if_asked=leave, scored_by="grader")
     try:
+        job.stage("starting the grader")
+        scorer.start()
         for done, some in _batches(items, job.plan["batch"]):
             job.stage("scoring", done, len(items))
             job.leave_if_asked()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,17 @@ PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"
 
 class ScorerProcess:
     """Answers requests with verdicts. It is started anew, once a request, where it was lost on the way. `scored_by` is
-    what its failures call what scores."""
+    what its failures call what scores; `leave_if_asked` is called while it is waited for, and may raise."""
 
-    def __init__(self, scorer: dict[str, Any], log: Path, *, scored_by: str = "reward") -> None:
+    def __init__(
+        self, scorer: dict[str, Any], log: Path, *, leave_if_asked: Callable[[], None], scored_by: str = "reward"
+    ) -> None:
         passed_on = (*PASSED_ON, *scorer.get("environment", ()))
         environment = {name: os.environ[name] for name in passed_on if name in os.environ}
         self._process = LineProcess(
-            scorer["command"], cwd=scorer["cwd"], environment=environment, log=log, ready_seconds=READY_SECONDS
-        )
+            scorer["command"], cwd=scorer["cwd"], environment=environment, log=log, ready_seconds=READY_SECONDS,
+            leave_if_asked=leave_if_asked,
+        )  # fmt: skip
         self._spec, self._scored_by = scorer["spec"], scored_by
         self._number = 0
 

@@ -333,7 +333,10 @@ class Run:
             self.source.check_data({**self.trainer.position(), "dataset": self.trainer._names["dataset"]})
         self.job.leave_if_asked()
         self.job.stage("training", self.resume["step"] if self.resume else 0, self.total_steps)
-        self.trainer.train(resume_from_checkpoint=folder)
+        try:
+            self.trainer.train(resume_from_checkpoint=folder)
+        except Stopped as stopped:
+            self.trainer.leave_update(stopped.reason, came_from=self.resume["step"] if self.resume else 0)
         self.trainer.finish_saves()
         step = self.trainer.state.global_step
         if self.course.left:

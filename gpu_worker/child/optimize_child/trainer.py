@@ -121,6 +121,7 @@ class SupervisedTrainer(SFTTrainer):
         self._split = MemorySplit()
         queue = SaveQueue(every=course.whole_save_every, minutes=course.whole_save_minutes, clock=time.monotonic)
         self._saves_told = (0, 0)
+        self._saved_at: int | None = None
         self._saves = Saver(queue, write=self._write, discard=self._discard, report=self._report_saves)
         super().__init__(
             train_dataset=as_dataset(rows),
@@ -278,7 +279,15 @@ class SupervisedTrainer(SFTTrainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Capture this boundary: all that a later attempt needs to go on to the same bytes; written meanwhile."""
         self._saves.submit(self._capture())
+        self._saved_at = self.state.global_step
         self._boundary = time.perf_counter()
+
+    def leave_update(self, reason: str, *, came_from: int) -> None:
+        """Leave an update that has changed nothing yet: weights, optimizer and counts are those of the boundary before
+        it, which is saved as it would have been there. Nothing is saved twice, nor what the attempt came from."""
+        self._course.left = reason
+        if reason != "drop" and self.state.global_step not in (came_from, self._saved_at):
+            self._save_checkpoint(self.model, None)
 
     def _capture(self) -> Save:
         step, folder = self.state.global_step, snapshots.beside(self._attempt, self.state.global_step)
