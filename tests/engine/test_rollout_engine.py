@@ -20,7 +20,7 @@ from optimize_child import line_process
 from optimize_child.failures import JobFailure
 from optimize_child.line_process import LineProcess
 from optimize_child.rl_loss import completion_weights
-from optimize_child.rl_samplers import refuse_adapter
+from optimize_child.rl_samplers import VllmSampler, refuse_adapter
 from peft import LoraConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -85,6 +85,23 @@ def test_a_run_that_goes_on_asks_for_the_same_seeds(train, monkeypatch):
     seeds = [[how.seed for how in engine.asked] for engine in made]
     assert seeds[0] == seeds[1] + seeds[2]
     assert jobs.adapter_bytes(whole) == jobs.adapter_bytes(second)
+
+
+@pytest.mark.requirement("R013")
+def test_weights_that_are_no_numbers_are_told_of_the_update_that_made_them(train, monkeypatch):
+    fake_vllm.install(monkeypatch)
+    first = train(pause_at=2, **{f"{RL}.maxSteps": 3})
+    samples = VllmSampler.sample
+
+    def broken(sampler, model, *asked, **named):
+        next(part for part in model.parameters() if part.requires_grad).data.fill_(float("nan"))
+        samples(sampler, model, *asked, **named)
+
+    monkeypatch.setattr(VllmSampler, "sample", broken)
+    goes_on = {"first_attempt": False, "resume": jobs.newest_snapshot(first)}
+    failed = jobs.failure(train(**{f"{RL}.maxSteps": 3}, **goes_on))
+    assert failed["code"] == "non_finite_weights"
+    assert failed["reason"].startswith("The weights of update 2 are not finite")
 
 
 @pytest.mark.requirement("R013")

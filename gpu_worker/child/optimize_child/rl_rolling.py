@@ -41,10 +41,11 @@ class Roller:
         self._rule = rule
         self._text_of = text_of
 
-    def roll_out(self, model: Any, prompts: Sequence[Prompt], place: int) -> Rolled:
-        """The scored completions of some prompts, groups in their order."""
+    def roll_out(self, model: Any, prompts: Sequence[Prompt], place: int, *, update: int) -> Rolled:
+        """The scored completions of some prompts, groups in their order. `place` is where in the data's order they
+        stand, `update` the number of the run's update that they are for."""
         began = time.perf_counter()
-        asked = self._sample(model, prompts, place)
+        asked = self._sample(model, prompts, place, update)
         texts = [self._text_of(one.answer) for one in asked]
         sampled = time.perf_counter()
         terms = self._scorer.ask([_item(prompts[one.group], text) for one, text in zip(asked, texts, strict=True)])
@@ -59,10 +60,10 @@ class Roller:
                    **length_figures(rollouts), **seconds}  # fmt: skip
         return Rolled(rollouts, figures, _logps(asked))
 
-    def _sample(self, model: Any, prompts: Sequence[Prompt], place: int) -> list[Sampled]:
+    def _sample(self, model: Any, prompts: Sequence[Prompt], place: int, update: int) -> list[Sampled]:
         asked = self.manner.asked([prompt.tokens for prompt in prompts], place)
         with evaluating(model):
-            self.sampler.sample(model, asked, self.manner, place)
+            self.sampler.sample(model, asked, self.manner, place, update=update)
         return asked
 
 

@@ -32,7 +32,7 @@ class Sampler(Protocol):
 
     corrected: bool
 
-    def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int) -> None: ...
+    def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int, *, update: int) -> None: ...
 
     def document(self) -> dict[str, Any]: ...
 
@@ -45,7 +45,7 @@ class OwnSampler:
     def __init__(self, plainly: bool, reason: str = "") -> None:
         self._plainly, self._reason = plainly, reason
 
-    def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int) -> None:
+    def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int, *, update: int) -> None:
         """Fill in every completion."""
         if self._plainly:
             sample_plainly(model, asked, manner, place)
@@ -119,11 +119,11 @@ class VllmSampler:
             raise self._not_ready(str(answer.get("reason", "it gave no reason")).rstrip("."))
         self._version = str(answer["version"])
 
-    def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int) -> None:
+    def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int, *, update: int) -> None:
         """Fill in every completion, each drawn from a seed of its own. Raises JobFailure `rollout_engine_lost` where
         vLLM ends twice over the same completions."""
         self._number += 1
-        adapter = self._write_adapter(model)
+        adapter = self._write_adapter(model, made_by=update - 1)
         request = {"id": self._number, "adapter": adapter, **_request(asked, manner, place)}
         for one, found in zip(asked, self._ask(request), strict=True):
             _fill(one, found, manner)
@@ -139,11 +139,12 @@ class VllmSampler:
         self._process.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _write_adapter(self, model: Any) -> dict[str, Any]:
+    def _write_adapter(self, model: Any, *, made_by: int) -> dict[str, Any]:
+        """The adapter as the update before made it; a run's first finds it as it was begun with, which is update 0."""
         shutil.rmtree(self._folder, ignore_errors=True)
         folder = self._folder / f"update-{self._number}"
         folder.mkdir(parents=True)
-        write_adapter(adapter_weights(model, step=self._number), adapter_config(model, self._base_model), folder)
+        write_adapter(adapter_weights(model, step=made_by), adapter_config(model, self._base_model), folder)
         return {"name": folder.name, "number": self._number, "folder": str(folder)}
 
     def _ask(self, request: dict[str, Any]) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ class PolicyTrainer(SupervisedTrainer):
         """The update's rollouts, written down and told of."""
         step = self.state.global_step
         prompts = [self._prompts.prompt(row) for row in rows]
-        rolled = self._roller.roll_out(self.model, prompts, self._updates.offset + step)
+        rolled = self._roller.roll_out(self.model, prompts, self._updates.offset + step, update=step + 1)
         file = write_rollouts(self._attempt, step + 1, rolled.rollouts)
         self._events.emit("rollouts", step=step + 1, file=file, count=len(rolled.rollouts), sync=True)
         return rolled
