@@ -18,7 +18,7 @@ import tiny
 import torch
 from optimize_child import line_process
 from optimize_child.failures import JobFailure
-from optimize_child.line_process import LineProcess
+from optimize_child.line_process import LineProcess, Lost
 from optimize_child.rl_loss import completion_weights
 from optimize_child.rl_samplers import VllmSampler, refuse_adapter
 from peft import LoraConfig
@@ -178,6 +178,11 @@ def python_with(tmp_path):
     return python_with
 
 
+STARTS_ONCE = """
+from pathlib import Path
+if Path("once").exists(): raise ValueError("No room.")
+Path("once").touch()
+"""
 WORKS = "class LLM:\n    def __init__(self, **_): print('to nobody')"
 ENDS = "import os\nclass SamplingParams:\n    def __init__(self, **_): os._exit(7)"
 
@@ -230,6 +235,38 @@ def test_an_answer_is_read_whole_however_it_comes(tmp_path):
     assert process.start({}) == {"a": 1}
     assert process.ask({}) == {"b": 2}
     process.close()
+
+
+@pytest.mark.requirement("R013")
+@pytest.mark.parametrize("again", ["", STARTS_ONCE])
+def test_a_run_that_may_sample_otherwise_goes_on_from_the_update_at_which_the_engine_is_lost(train, python_with, again):
+    attempt = train(sampler=BESIDE | {"python": python_with(f"{again}{WORKS}\n{ENDS}"), "required": False})
+    own = train(sampler={"kind": "own", "reason": ""})
+    (warning,) = tiny.events_of(attempt, "warning")
+    assert warning["code"] == ("rollout_engine_not_ready" if again else "rollout_engine_lost")
+    assert warning["message"].endswith("From update 1 on the run samples with its own model.")
+    before, after = (event["resolved"]["sampler"] for event in tiny.events_of(attempt, "engine_config"))
+    assert (after["kind"], after["since"], after["before"]) == ("own", 1, before)
+    assert after["repeats"] == "not bit for bit before update 1"
+    assert warning["message"].startswith(after["reason"])
+    assert jobs.adapter_bytes(attempt) == jobs.adapter_bytes(own)
+
+
+@pytest.mark.requirement("R013")
+def test_updates_that_its_own_model_samples_after_the_engine_are_not_weighed(train, monkeypatch):
+    fake_vllm.install(monkeypatch)
+    answers = fake_vllm.HereProcess.ask
+
+    def ends(process, request):
+        if request["id"] > 1:
+            raise Lost("exit status 7")
+        return answers(process, request)
+
+    monkeypatch.setattr(fake_vllm.HereProcess, "ask", ends)
+    attempt = train(sampler=BESIDE | {"required": False}, **{f"{RL}.maxSteps": 3})
+    figures = [event["values"] for event in tiny.events_of(attempt, "metrics")]
+    assert ["sampler_gap" in values for values in figures] == [True, False, False]
+    assert tiny.events_of(attempt, "engine_config")[-1]["resolved"]["sampler"]["since"] == 2
 
 
 def test_no_engine_outlives_a_job_that_is_killed(tmp_path, python_with):

@@ -19,7 +19,7 @@ from optimize_child.rl_layout import Completions, PaddedGroups, SharedPrompt
 from optimize_child.rl_loss import objective_of
 from optimize_child.rl_prompts import Room, read_prompts
 from optimize_child.rl_rolling import Roller
-from optimize_child.rl_samplers import EngineShape, OwnSampler, VllmSampler, refuse_adapter
+from optimize_child.rl_samplers import EngineShape, OwnSampler, Sampler, UntilLost, VllmSampler, refuse_adapter
 from optimize_child.rl_settings import as_supervised, rl_hyperparameters, rl_updates
 from optimize_child.rl_start import WarmStart, lora_of
 from optimize_child.rl_trainer import PolicyTrainer
@@ -163,12 +163,28 @@ class ReinforcementRun(sft.Run):
             scorer=self.scorer,
             rule=RewardRule(self.plan["scorer"]["spec"]),
             text_of=lambda tokens: answer_text(self.tokenizer, tokens),
-            sampler=self.engine or OwnSampler(self.path.kind != "unpadded", self.why_own),
+            sampler=self._sampler(),
         )
         objective = objective_of(self.config["method"], float(self.rl["klBeta"]))
         return PolicyTrainer(
             prompts=self.prompts, roller=roller, objective=objective, group_layout=self.layout, **settings
         )
+
+    def _sampler(self) -> Sampler:
+        """Who samples. Where the box does not ask for vLLM, a run that loses it goes on with its own model."""
+        if self.engine is None:
+            return self._own_sampler(self.why_own)
+        if self.plan["sampler"]["required"]:
+            return self.engine
+        return UntilLost(self.engine, own=self._own_sampler, tell=self._tell_lost)
+
+    def _own_sampler(self, reason: str) -> OwnSampler:
+        return OwnSampler(self.path.kind != "unpadded", reason)
+
+    def _tell_lost(self, failure: JobFailure, update: int) -> None:
+        message = f"{failure.reason} From update {update} on the run samples with its own model."
+        self.job.events.emit("warning", code=failure.code, message=message)
+        self._emit_engine_config()
 
     def _trainer(self) -> SupervisedTrainer:
         """The adapter as the run begins it is the reference; a branch that keeps a training state goes on from that."""

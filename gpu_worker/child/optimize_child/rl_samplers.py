@@ -22,6 +22,7 @@ READY_SECONDS = 900.0
 """How long vLLM may load and compile before its first word."""
 LEAVE_OUT = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_VISIBLE_DEVICES")
 """Settings of the job's own allocator and device that are not vLLM's."""
+LOST_FOR_GOOD = ("rollout_engine_lost", "rollout_engine_not_ready")
 OWN = 'set trainer.rollouts.sampler = "own" in the box\'s settings.toml.'
 HINT = f"Look at the job's vllm.log, or {OWN}"
 
@@ -172,6 +173,46 @@ class VllmSampler:
 
     def _not_ready(self, reason: str) -> JobFailure:
         return not_ready(reason, HINT, log=self._process.log_end())
+
+
+class UntilLost:
+    """vLLM for as long as it is there. From the update on at which it is lost for good, `own` samples, made with the
+    reason; `tell` is told of it then."""
+
+    def __init__(
+        self, engine: VllmSampler, *, own: Callable[[str], OwnSampler], tell: Callable[[JobFailure, int], None]
+    ) -> None:
+        self._engine, self._make_own, self._tell = engine, own, tell
+        self._own: OwnSampler | None = None
+        self._since = 0
+
+    @property
+    def corrected(self) -> bool:
+        return self._own is None
+
+    def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int, *, update: int) -> None:
+        """Fill in every completion, with whichever samples now."""
+        if self._own is None:
+            try:
+                self._engine.sample(model, asked, manner, place, update=update)
+                return
+            except JobFailure as failure:
+                if failure.code not in LOST_FOR_GOOD:
+                    raise
+                self._own = self._give_up(failure, update)
+                self._tell(failure, update)
+        self._own.sample(model, asked, manner, place, update=update)
+
+    def _give_up(self, failure: JobFailure, update: int) -> OwnSampler:
+        self._engine.close()
+        self._since = update
+        return self._make_own(failure.reason)
+
+    def document(self) -> dict[str, Any]:
+        if self._own is None:
+            return self._engine.document()
+        repeats = f"not bit for bit before update {self._since}"
+        return self._own.document() | {"since": self._since, "repeats": repeats, "before": self._engine.document()}
 
 
 def refuse_adapter(lora: LoraConfig) -> None:

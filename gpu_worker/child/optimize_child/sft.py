@@ -269,6 +269,9 @@ class Run:
     def _emit_settings(self) -> None:
         values, digest = self._hyperparameters()
         self.job.events.emit("hparams", values=values, sha=digest)
+        self._emit_engine_config()
+
+    def _emit_engine_config(self) -> None:
         requested = requested_settings(self.arguments, self.lora)
         self.job.events.emit("engine_config", requested=requested, resolved=self._resolved())
 
