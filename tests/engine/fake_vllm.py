@@ -18,6 +18,7 @@ ARGUMENTS = {
     "model", "skip_tokenizer_init", "trust_remote_code", "generation_config", "load_format", "dtype", "max_model_len",
     "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "enable_prefix_caching", "enable_lora",
     "max_loras", "max_cpu_loras", "max_lora_rank", "logprobs_mode", "seed", "disable_log_stats",
+    "limit_mm_per_prompt",
 }  # fmt: skip
 
 

@@ -20,7 +20,8 @@ from optimize_child import line_process
 from optimize_child.failures import JobFailure
 from optimize_child.line_process import LineProcess, Lost
 from optimize_child.rl_loss import completion_weights
-from optimize_child.rl_samplers import VllmSampler, refuse_adapter
+from optimize_child.rl_samplers import EngineShape, VllmSampler, refuse_adapter
+from optimize_child.vllm_engine import engine_arguments
 from peft import LoraConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -148,6 +149,14 @@ def test_a_run_from_an_adapter_with_dropout_samples_with_its_own_model(train, mo
     assert (told["sampler"]["kind"], made) == ("own", [])
     assert "has dropout" in told["sampler"]["reason"]
     assert jobs.failure(train(**begin))["code"] == "rollout_engine_not_ready"
+
+
+@pytest.mark.parametrize(("config", "limits"), [
+    ({"vision_config": {}}, {"image": 0, "video": 0, "audio": 0}), ({"model_type": "llama"}, None)])
+def test_a_model_that_also_reads_images_samples_without_its_towers(tmp_path, config, limits):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    shape = EngineShape(length=64, at_once=8, rank=8, memory_share=0.3, device="cpu")
+    assert engine_arguments(shape.spec(tmp_path)).get("limit_mm_per_prompt") == limits
 
 
 def test_a_completion_counts_by_how_much_likelier_it_is_to_the_trainer():

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 from typing import Any, BinaryIO
 
 PR_SET_PDEATHSIG = 1
@@ -20,6 +21,10 @@ RANKS = (8, 16, 32, 64, 128, 256)
 """The ranks vLLM lays its buffers out for."""
 TOKENS_AT_ONCE = 4096
 """Of prompts read and completions gone on with in one pass; vLLM sets room aside for so many."""
+
+
+NOTHING_BUT_TEXT = {"image": 0, "video": 0, "audio": 0}
+"""How many of each a prompt may hold. Where it is none of all that a model reads beside text, vLLM loads no tower."""
 
 
 def main() -> int:
@@ -129,9 +134,10 @@ def engine_arguments(spec: dict[str, Any]) -> dict[str, Any]:
     """What vLLM is made with. Log-probabilities are those of the distribution that is drawn from, temperature and all.
 
     The tokens that one prompt shares with another are read once (prefix caching); an adapter of another name shares
-    none with the one before it.
+    none with the one before it. Prompts are text, also for a model that reads more.
     """
-    return {
+    more = {"limit_mm_per_prompt": NOTHING_BUT_TEXT} if reads_images(spec["model"]) else {}
+    return more | {
         "model": spec["model"],
         "skip_tokenizer_init": True,
         "trust_remote_code": False,
@@ -151,6 +157,14 @@ def engine_arguments(spec: dict[str, Any]) -> dict[str, Any]:
         "seed": 0,
         "disable_log_stats": True,
     }
+
+
+def reads_images(model: str) -> bool:
+    """As its configuration says; of one that cannot be read, vLLM says what is wrong with it."""
+    try:
+        return "vision_config" in json.loads((Path(model) / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return False
 
 
 def prepare_environment(spec: dict[str, Any]) -> None:
