@@ -203,12 +203,24 @@ def _validated_tokens(config: Mapping[str, Any], steps: int, validation: Rows | 
     return validation.tokens.value * _whole(steps, config["hyperparams"]["training"]["validationFrequencySteps"])
 
 
-def operations_a_token(config: Mapping[str, Any]) -> int:
+def operations_a_token(config: Mapping[str, Any], examples: int | None = None) -> float:
     """Operations for each parameter and token of the way through an update: forward and back, once more forward where
     activations are recomputed, where a reference is asked too, and where the token is sampled first."""
-    compares: bool = config["method"] == "dpo" or (config.get("rlHyperparams") or {}).get("klBeta", 0) > 0
-    more = (bool(config["model"]["gradientCheckpointing"]), compares, "rlHyperparams" in config)
-    return FLOPS_A_PARAMETER + FORWARD * sum(more)
+    more = (bool(config["model"]["gradientCheckpointing"]), "rlHyperparams" in config)
+    return FLOPS_A_PARAMETER + FORWARD * (sum(more) + _reference_share(config, examples))
+
+
+def _reference_share(config: Mapping[str, Any], examples: int | None) -> float:
+    """How many tokens the reference reads for each that an update does: all of them at each update of a reinforcement
+    run with a penalty; those of a preference run's pairs once, before the first of its epochs."""
+    if config["method"] != "dpo":
+        return float((config.get("rlHyperparams") or {}).get("klBeta", 0) > 0)
+    training = config["hyperparams"]["training"]
+    epochs = float(training["epochs"])
+    if training["maxSteps"] and examples:
+        epoch = steps_an_epoch(config, Rows(examples, unknown(NO_DATA))).value
+        epochs = min(epochs, training["maxSteps"] / (epoch or 1))
+    return 1 / max(1.0, epochs)
 
 
 def computed_pace(*, parameters: int | None, operations: float, teraflops: float | None, device: str) -> Figure:

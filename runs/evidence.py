@@ -214,7 +214,8 @@ def _computed_pace(resolved: Resolved, facts: Facts, state: BaseModelState) -> F
     active = state.entry.nominal_active_billions if state.entry else None
     parameters = round(active * 1e9) if active else parameters_of(state)
     again = 1.0 if profile is None or profile.kind == "cpu" else _read_again(resolved.config, facts.dataset, state)
-    return computed_pace(parameters=parameters, operations=operations_a_token(resolved.config) * again,
+    examples = facts.dataset.num_examples if facts.dataset else None
+    return computed_pace(parameters=parameters, operations=operations_a_token(resolved.config, examples) * again,
                          teraflops=peak and peak * resolved.execution["gpus"],
                          device=resolved.execution["deviceProfile"])
 
