@@ -33,10 +33,12 @@ CHECKED_SHARE = 0.5
 RESCALES = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier")
 """Names under which a model's configuration says that logits are more than hidden state times head. A GPU then takes
 pairs one by one, as of a model that reads more than text; the job goes by the same."""
+SHARING_DECODERS = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
+"""Architectures of which a processor computes a prompt once for all that follows it; the job has the same list."""
 LIBRARIES = round(0.45 * GIB)
 """A job's process before it loads anything, measured."""
 SAMPLED_AT_ONCE = 32
-"""Completions that a processor samples side by side; a GPU without vLLM samples all of an update in one batch."""
+"""Completions that are sampled side by side where prompts are shared; elsewhere all of an update, but for vLLM."""
 ROOM = 64
 """Tokens of room that a processor's buffer of a completion's keys and values has beyond what it holds."""
 CHOICE_BYTES = 24
@@ -48,7 +50,8 @@ HOST_OF_GPU = "What a job on a GPU takes of the host's memory was not measured."
 @dataclass(frozen=True)
 class Shape:
     """A decoder's dimensions. `query` and `key` are the widths of all query heads and of all key heads. Where it
-    `has_plain_head`, logits are hidden state times head and no more."""
+    `has_plain_head`, logits are hidden state times head and no more; where it `shares_prompts`, a processor computes a
+    prompt once for all that follows it."""
 
     layers: int
     hidden: int
@@ -58,6 +61,7 @@ class Shape:
     vocabulary: int
     is_tied: bool
     has_plain_head: bool = True
+    shares_prompts: bool = True
 
     @property
     def adapted_widths(self) -> int:
@@ -90,14 +94,25 @@ def shape_of(model_config: Mapping[str, Any]) -> Shape | None:
         return Shape(layers=int(text["num_hidden_layers"]), hidden=hidden, intermediate=int(text["intermediate_size"]),
                      query=heads * width, key=int(text.get("num_key_value_heads") or heads) * width,
                      vocabulary=int(text["vocab_size"]), is_tied=bool(text.get("tie_word_embeddings", True)),
-                     has_plain_head=_has_plain_head(model_config, text))
+                     has_plain_head=_has_plain_head(model_config, text),
+                     shares_prompts=_shares_prompts(model_config, text))
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
 
 
 def _has_plain_head(model_config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
-    reads_more = "vision_config" in model_config or "audio_config" in model_config
-    return not reads_more and all(text.get(name) in (None, 1) for name in RESCALES)
+    return not _reads_more(model_config) and all(text.get(name) in (None, 1) for name in RESCALES)
+
+
+def _shares_prompts(model_config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
+    slides = "sliding_attention" in (text.get("layer_types") or ()) or \
+        bool(text.get("sliding_window") and text.get("use_sliding_window", True))
+    is_checked = text.get("model_type") in (None, *SHARING_DECODERS)
+    return is_checked and not slides and not text.get("attention_dropout") and not _reads_more(model_config)
+
+
+def _reads_more(model_config: Mapping[str, Any]) -> bool:
+    return "vision_config" in model_config or "audio_config" in model_config
 
 
 @dataclass(frozen=True)
@@ -151,6 +166,13 @@ def _lora(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return lora
 
 
+def _is_shared(config: Mapping[str, Any], shape: Shape, kind: str) -> bool:
+    """Whether a prompt is computed once for all that follows it, and logits only of what is trained. Elsewhere each
+    completion, or each answer, stands behind a copy of its prompt."""
+    plain = not _lora(config).get("dropout") and config["model"]["attentionImplementation"] == "sdpa"
+    return kind == "cpu" and shape.shares_prompts and plain
+
+
 def _adapters(config: Mapping[str, Any]) -> int:
     """A run that is held to the adapter it started from keeps a copy of it."""
     rl = config.get("rlHyperparams")
@@ -181,22 +203,22 @@ def pairs_a_pass(config: Mapping[str, Any], execution: Mapping[str, Any]) -> int
 
 
 def _scored_whole(config: Mapping[str, Any], execution: Mapping[str, Any], kind: str, tokens: int,
-                  share: float, *, fuses: bool) -> float | None:
+                  share: float, *, fuses: bool, is_shared: bool) -> float | None:
     """Of how many of a pass's tokens the head of a preference run holds whole logits: of all, where it keeps those of
-    a pass (`preference.fusedLoss: false`) or takes one pair on a GPU; of one pair's answers under Liger's fused loss.
-    None where it computes them in tiles."""
+    a pass (`preference.fusedLoss: false`), takes one pair on a GPU, or a processor copies prompts; of one pair's
+    answers under Liger's fused loss. None where it computes them in tiles."""
     pairs, is_fused = pairs_a_pass(config, execution), config["preference"]["fusedLoss"]
     if kind == "cpu":
-        return None if is_fused or pairs == 1 else tokens
+        return None if is_shared and (is_fused or pairs == 1) else tokens
     return tokens / pairs * max(share, CHECKED_SHARE) if fuses and is_fused and pairs > 1 else tokens
 
 
 def largest_group(config: Mapping[str, Any], execution: Mapping[str, Any], longest_row: int | None,
-                  kind: str = "cpu") -> tuple[int, int]:
-    """Tokens of the prompts and of the completions of one pass. On a processor the longest prompt that leaves room
-    stands once before its completions, on a GPU before each of them."""
+                  *, is_shared: bool = True) -> tuple[int, int]:
+    """Tokens of the prompts and of the completions of one pass: the longest prompt that leaves room stands once before
+    its completions, or before each of them."""
     completions = sequences_a_pass(config, execution)
-    prompt = longest_prompt(config, longest_row) * (1 if kind == "cpu" else completions)
+    prompt = longest_prompt(config, longest_row) * (1 if is_shared else completions)
     return prompt, int(config["rlHyperparams"]["maxCompletionLength"]) * completions
 
 
@@ -214,7 +236,7 @@ def _generation(config: Mapping[str, Any], shape: Shape | None, kind: str, longe
         return None
     at_once, tokens = completions_a_step(config), longest_prompt(config, longest_row)
     tokens += int(config["rlHyperparams"]["maxCompletionLength"])
-    if kind == "cpu":
+    if _is_shared(config, shape, kind):
         at_once, tokens = min(SAMPLED_AT_ONCE, at_once), tokens + ROOM
     kept = tokens * shape.layers * 2 * shape.key * COMPUTE_BYTES[kind]
     return max(0, at_once * (kept + shape.vocabulary * CHOICE_BYTES) - activations)
@@ -237,14 +259,16 @@ def _activations(config: Mapping[str, Any], execution: Mapping[str, Any], shape:
     if shape is None:
         return None
     if "rlHyperparams" in config:
-        prompts, completions = largest_group(config, execution, longest_row, kind)
-        tokens = (prompts + completions) * (KEPT_OF_GROUP if kind == "cpu" else 1)
+        is_shared = _is_shared(config, shape, kind)
+        prompts, completions = largest_group(config, execution, longest_row, is_shared=is_shared)
+        tokens = (prompts + completions) * (KEPT_OF_GROUP if is_shared else 1)
         return _held(config, shape, kind, tokens=round(tokens), trained=completions)
     fuses = shape.has_plain_head
     sequences, length = largest_pass(config, execution, longest_row, kind, fuses=fuses)
     share = 1.0 if trained_share is None else trained_share
     tokens = sequences * length
-    scored = _scored_whole(config, execution, kind, tokens, share, fuses=fuses) if config["method"] == "dpo" else None
+    scored = _scored_whole(config, execution, kind, tokens, share, fuses=fuses,
+                           is_shared=_is_shared(config, shape, kind)) if config["method"] == "dpo" else None
     if scored is not None:
         kept = _held(config, shape, kind, tokens=tokens, trained=0)
         return kept + round(scored * WHOLE_LOGITS * shape.vocabulary * FP32)

@@ -1,16 +1,22 @@
 """The peak memory of a run from its model's shape and settings."""
 
+import json
+import runpy
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from runs.memory import Shape, largest_group, largest_pass, predict, shape_of
+from runs.memory import SHARING_DECODERS, Shape, largest_group, largest_pass, predict, shape_of
+from runs.shapes import shape_at
 from tests.unit.resolving import resolved
 
 SMOLLM = {"num_attention_heads": 9, "hidden_size": 576, "head_dim": 64, "num_hidden_layers": 30,
           "intermediate_size": 1536, "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True}
 PARAMETERS = 134_515_008
+CHILD = Path(__file__).resolve().parents[2] / "gpu_worker" / "child" / "optimize_child"
 SHAPE = shape_of(SMOLLM)
 ADAPTER = 2_442_240
 """Trained parameters that PEFT counts for rank 8 over every linear module of this model."""
@@ -71,7 +77,8 @@ def test_a_shape_that_is_not_known_leaves_the_parts_that_need_it_untold(config):
 
 
 def test_the_text_part_of_a_model_of_images_gives_its_shape():
-    assert shape_of({"text_config": SMOLLM, "vision_config": {}}) == replace(SHAPE, has_plain_head=False)
+    found = shape_of({"text_config": SMOLLM, "vision_config": {}})
+    assert found == replace(SHAPE, has_plain_head=False, shares_prompts=False)
 
 
 def test_a_pass_carries_its_sequences_and_no_more_than_the_execution_allows():
@@ -151,12 +158,56 @@ def test_sampling_counts_for_what_it_holds_beyond_an_update():
 
 def test_on_a_gpu_each_completion_of_a_pass_stands_behind_its_own_copy_of_the_prompt():
     found = resolved({"method": "grpo", "rlHyperparams": {"groupSize": 8, "maxCompletionLength": 16}})
-    assert largest_group(found.config, {}, 400, "cuda") == (8 * 400, 8 * 16)
+    assert largest_group(found.config, {}, 400, is_shared=False) == (8 * 400, 8 * 16)
     alone = resolved({"method": "grpo", "rlHyperparams": {"groupSize": 8, "maxCompletionLength": 16}},
                      execution={"microBatchSequences": 1})
     of_one, of_all = (predict(each.config, each.execution, kind="cuda", parameters=PARAMETERS, shape=SHAPE,
                               longest_row=400).parts["activations"] for each in (alone, found))
     assert of_all == pytest.approx(8 * of_one, rel=0.001)
+
+
+@pytest.mark.parametrize(("more", "shares"), [
+    ({"model_type": "llama"}, True), ({"model_type": "phi3"}, False), ({"vision_config": {}}, False),
+    ({"attention_dropout": 0.1}, False), ({"sliding_window": 4096}, False),
+    ({"sliding_window": 4096, "use_sliding_window": False}, True), ({"layer_types": ["sliding_attention"]}, False)])
+def test_a_processor_shares_prompts_of_the_architectures_that_the_job_does(more, shares):
+    assert shape_of(SMOLLM | more).shares_prompts is shares
+    job = runpy.run_path(str(CHILD / "compute_path.py"))
+    assert set(SHARING_DECODERS) == job["CAUSAL_DECODERS"]
+
+
+def test_a_box_that_computes_strictly_shares_no_prompts(tmp_path, monkeypatch):
+    (tmp_path / "config.json").write_text(json.dumps(SMOLLM))
+    prepared = SimpleNamespace(folder=tmp_path)
+    assert shape_at(prepared) == SHAPE
+    monkeypatch.setenv("OPTIMIZE_TRAINER_JOBS_STRICT_COMPUTE", "true")
+    assert shape_at(prepared) == APART
+
+
+APART = replace(SHAPE, shares_prompts=False)
+
+
+def test_where_a_processor_shares_no_prompts_a_group_has_a_copy_for_each_completion_and_is_sampled_at_once():
+    rl = {"groupSize": 8, "promptsPerStep": 8, "maxCompletionLength": 16}
+    config = {"method": "grpo", "rlHyperparams": rl, "model": {"gradientCheckpointing": True}}
+    kept_a_token = (SHAPE.hidden * SHAPE.layers + SHAPE.kept_a_token) * 4 * 2
+    parts = predicted(config, longest=100, shape=APART).parts
+    of_completions = 8 * 16 * 8 * 32_768 * 4
+    assert parts["activations"] == 8 * (100 + 16) * kept_a_token + of_completions
+    a_completion = (100 + 16) * 2 * SHAPE.key * SHAPE.layers * 4 + SHAPE.vocabulary * 24
+    assert parts["generation"] == max(0, 64 * a_completion - parts["activations"])
+    assert parts["generation"] + parts["activations"] > predicted(config, longest=100).parts["activations"]
+
+
+@pytest.mark.parametrize("more", [{}, {"hyperparams": {"lora": {"dropout": 0.1}}},
+                                  {"model": {"attentionImplementation": "eager"}}])
+def test_where_a_processor_shares_no_prompts_a_pair_has_all_its_logits(more):
+    wide = replace(SHAPE, vocabulary=151_936)
+    apart = wide if more else replace(wide, shares_prompts=False)
+    found = [predicted(SHORT | more, longest=300, trained=share, shape=apart).parts["activations"]
+             for share in (0.1, 1.0)]
+    assert found[0] == found[1] > 600 * 3 * wide.vocabulary * 4
+    assert predicted(SHORT, longest=300, trained=0.1, shape=wide).parts["activations"] < found[0]
 
 
 def sampling(*, kind: str = "cpu", longest: int | None = None, prompts: int = 16) -> int:
