@@ -24,6 +24,8 @@ large model takes minutes to load. All terms are asked at once, so that their wa
 START_SECONDS = 240.0
 """How long all judges together are waited for at the start, within what whoever starts this process waits for it to be
 ready."""
+MOST_LOSSES = 5
+"""Of a judge over one request: one that goes on being lost over it is not asked for ever."""
 SAY_SECONDS = 30.0
 """How long a judge may take to read what it is asked."""
 LOOK_SECONDS = 0.1
@@ -45,13 +47,14 @@ class JudgeScorer:
 
     def score(self, items: Sequence[Item]) -> Sequence[Verdict]:
         """The judge's verdict on each item. What was answered before a judge was lost stays, and the rest is asked
-        once more where it comes back in time."""
+        again as often as it comes back in time. One that was just killed can take a new line and lose that too."""
         left = {index: {"messages": judge_messages(self._instructions, item.prompt, item.completion, item.calls)}
                 for index, item in enumerate(items)}
         found: dict[int, Verdict] = {}
         self._left = self._patience
-        cause = self._ask(left, found) if left else ""
-        if cause == CONNECTION:
+        cause, losses = self._ask(left, found) if left else "", 1
+        while cause == CONNECTION and self._patience and losses < MOST_LOSSES:
+            losses += 1
             cause = self._ask({index: question for index, question in left.items() if index not in found}, found)
         missing = unscored(cause or ERROR, SAID.get(cause, "The judge left this out.").format(seconds=self._seconds))
         return [found.get(index, missing) for index in range(len(items))]
@@ -65,7 +68,6 @@ class JudgeScorer:
             line.say({"id": self._number, "items": list(questions.values())})
             for reply in line.replies(self._seconds):
                 if reply.get("done"):
-                    self._patience = self._whole_patience
                     return ""
                 found[places[reply["index"]]] = self._verdict(reply)
         except TimeoutError:
@@ -84,9 +86,11 @@ class JudgeScorer:
         """A new line, waited for with what is left of this request's patience. Raises OSError."""
         begun = time.monotonic()
         try:
-            return _connect(self._path, self._left)
+            line = _connect(self._path, self._left)
         finally:
             self._left -= time.monotonic() - begun
+        self._patience = self._whole_patience
+        return line
 
     def _verdict(self, reply: Mapping[str, Any]) -> Verdict:
         if "cause" in reply:

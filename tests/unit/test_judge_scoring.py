@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluations.scoring.judge import JudgeScorer, make_judge
+from evaluations.scoring.judge import MOST_LOSSES, JudgeScorer, make_judge
 from evaluations.scoring.judge_words import judge_messages, read_judgement
 from evaluations.scoring.makers import make_terms
 from evaluations.scoring.spec import Limits, read_spec
@@ -131,6 +131,16 @@ def test_a_judge_that_is_lost_is_asked_for_the_rest_once_it_is_back(path):
         scorer.close()
 
 
+def test_a_judge_that_is_lost_again_as_soon_as_it_is_back_is_asked_until_it_answers(path):
+    def lost(request, say):
+        return False
+
+    with judge_at(path, hangs_up, lost, lost, answers_all):
+        scorer = JudgeScorer(path, "Grade.", seconds=5)
+        assert [verdict.score for verdict in scorer.score([item(), item(), item()])] == [0.5, 0.0, 0.1]
+        scorer.close()
+
+
 @pytest.mark.requirement("R272")
 def test_a_judge_that_stays_away_costs_the_scores_it_had_not_given_and_says_so(path):
     with judge_at(path, hangs_up):
@@ -233,9 +243,18 @@ def clock(monkeypatch):
 def test_a_request_waits_once_for_a_judge_however_often_it_is_lost(clock, monkeypatch, path):
     monkeypatch.setattr("evaluations.scoring.judge._connect", clock.connects(0, 0, 400, 200))
     scorer = JudgeScorer(path, "Grade.", seconds=5)
-    for _ in range(2):
+    assert scorer.score([item()])[0].cause == "connection"
+    assert clock.patience == [240, 600, 600, 200], "the waits of one request share its ten minutes"
+
+
+def test_a_judge_that_goes_on_being_lost_over_a_request_is_not_asked_for_ever(path):
+    def lost(request, say):
+        return False
+
+    with judge_at(path, *[lost] * (MOST_LOSSES + 1)):
+        scorer = JudgeScorer(path, "Grade.", seconds=5)
         assert scorer.score([item()])[0].cause == "connection"
-    assert clock.patience == [240, 600, 600, 200], "two waits of one request share its ten minutes"
+        scorer.close()
 
 
 def test_all_judges_together_are_waited_for_no_longer_than_one_at_the_start(clock, monkeypatch, path):
