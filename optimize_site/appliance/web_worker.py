@@ -4,9 +4,11 @@ An idle box is mostly its clocks: those ten looks a second cost more than the re
 """
 
 import asyncio
+import sys
 import time
 from types import FrameType
 
+from gunicorn.arbiter import Arbiter
 from uvicorn.server import Server
 from uvicorn_worker import UvicornWorker
 
@@ -45,4 +47,7 @@ class QuietWorker(UvicornWorker):
     async def _serve(self) -> None:
         self.config.app = self.wsgi
         self._install_sigquit_handler()
-        await QuietServer(self.config).serve(sockets=self.sockets)
+        server = QuietServer(self.config)
+        await server.serve(sockets=self.sockets)
+        if not server.started:
+            sys.exit(Arbiter.WORKER_BOOT_ERROR)
