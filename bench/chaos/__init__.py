@@ -19,6 +19,7 @@ from pathlib import Path
 
 from bench.chaos.campaign import Campaign
 from bench.chaos.report import Tally, read_tally
+from bench.chaos.schedule import WEIGHTS
 from tests.e2e import running
 
 
@@ -57,14 +58,16 @@ def main(argv: list[str]) -> int:
 def small_disk(folder: Path) -> bool:
     """A disk in memory for the attempts' folders, which can be filled; False where nothing may be mounted."""
     folder.mkdir(parents=True, mode=0o700)
-    command = ["mount", "-t", "tmpfs", "-o", "size=2g,mode=700", "tmpfs", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=1g,mode=700", "tmpfs", str(folder)]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def report(tally: Tally, *, seed: int) -> None:
-    """How many faults of which kind, and what was lost."""
+    """How many faults of which kind, which kinds never found anything to strike, and what was lost."""
     for kind, count in tally.injected.most_common():
         print(f"  {count:4}  {kind}")
+    for kind in WEIGHTS.keys() - tally.injected.keys():
+        print(f"  NEVER: {kind}{f', tried {tally.missed[kind]} times' if tally.missed[kind] else ''}")
     for what in tally.lost:
         print(f"  LOST: {what}")
     print(f"chaos, seed {seed}: {tally.faults} faults in {tally.rounds} rounds of two runs, {tally.attempts} attempts, "

@@ -19,6 +19,8 @@ from tests.e2e.tiny_box import ask, descriptor
 PAIRS = "triage/pairs"
 BRANCHED = 60
 ROUND_SECONDS = 300.0
+LOOK_SECONDS = 0.15
+"""Between two looks at a run: an answer costs the box as much as an update of the tiny model."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,18 @@ class Campaign:
         scenes = [Scene(self.box, self.http, run_id, BRANCHED if life == "branch" else STEPS,
                         lambda: self.start("sft"), damaged, cancelled)
                   for life, run_id in zip(each.lives, ids, strict=True)]
-        done = [fault for fault in each.faults if self._inject(fault, scenes[fault.life])]
+        done, missed = list[tuple[str, str]](), list[str]()
+        for fault in each.faults:
+            if phase := self._inject(fault, scenes[fault.life]):
+                done.append((fault.kind, f"{fault}, in {phase}"))
+            else:
+                missed.append(fault.kind)
         lost = [f"{life}: {what}" for life, run_id in zip(each.lives, ids, strict=True)
                 for what in self._lost(life, run_id, damaged)]
         lost += [f"cancelled: {what}" for run_id in cancelled for what in self._not_ended(run_id, damaged)]
         lost += self._left_over()
         return Played(each.number, each.lives, round(time.monotonic() - began), self._attempts,
-                      tuple((fault.kind, str(fault)) for fault in done), tuple(lost))
+                      tuple(done), tuple(lost), missed=tuple(missed))
 
     def start(self, life: str) -> str:
         """A run of a kind, asked for until the box answers; asking twice starts one."""
@@ -104,19 +111,20 @@ class Campaign:
         ask(self.box, "snapshots", "pin", snapshot)
         return snapshot
 
-    def _inject(self, fault: Fault, scene: Scene) -> bool:
-        """Wait for the fault's moment and let it strike; False where there was nothing left to strike."""
+    def _inject(self, fault: Fault, scene: Scene) -> str:
+        """Wait for the fault's moment and let it strike. Gives the phase the run was in, nothing where it had nothing
+        left to strike."""
         deadline = time.monotonic() + ROUND_SECONDS
         while (run := running.run_of(self.http, scene.run_id))["phase"] not in running.OVER:
             if (run["observedStep"] or 0) >= min(fault.step, scene.steps):
                 break
             if time.monotonic() > deadline:
-                return False
-            time.sleep(0.05)
+                return ""
+            time.sleep(LOOK_SECONDS)
         if run["phase"] in running.OVER and not _strikes_the_box(fault):
-            return False
+            return ""
         time.sleep(fault.after)
-        return FAULTS[fault.kind](scene, fault)
+        return str(run["phase"]) if FAULTS[fault.kind](scene, fault) else ""
 
     # What was lost ---------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,15 @@ from tests.e2e.conftest import Box, wait_until
 from tests.e2e.http import Http
 
 PATIENCE = 120.0
+BUSY_SECONDS = 5.0
+"""For how long a job's next save, or its next figures, are waited for."""
 SLOTS = 2
+WRITTEN_TIMES = (
+    ("kernel_lease", ("expires_at", "acquired_at"), "released_at IS NULL"),
+    ("kernel_attempt", ("started_at",), "ended_at IS NULL"),
+    ("runs_run", ("phase_since", "queued_at"), "ended_at IS NULL"),
+    ("kernel_blob", ("held_at",), "TRUE"),
+)
 FULL = "the disk was full"
 """Stands among what was damaged: a run may have ended for it."""
 STATE_FILES = ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json",
@@ -140,6 +148,26 @@ def kill_job(scene: Scene, fault: Fault, *which: str) -> bool:
     return _kill(_of_attempt(scene, *which))
 
 
+def kill_saving_job(scene: Scene, fault: Fault) -> bool:
+    """The job stands still with a save half written when it dies: later in the save, the higher the fault's pick."""
+    job, deadline = _of_attempt(scene, "job"), time.monotonic() + BUSY_SECONDS
+    saves = scene.attempt / "snapshots" if scene.attempt is not None else Path("/nowhere")
+    while job and job[0].is_alive() and time.monotonic() < deadline:
+        if not _is_saving(saves):
+            time.sleep(0.001)
+            continue
+        time.sleep(0.02 * fault.pick)
+        job[0].send(signal.SIGSTOP)
+        if _is_saving(saves):
+            return _kill(job)
+        job[0].send(signal.SIGCONT)
+    return False
+
+
+def _is_saving(saves: Path) -> bool:
+    return any(saves.glob(".step-*.partial"))
+
+
 def stop_job(scene: Scene, fault: Fault) -> bool:
     return _hold(_of_attempt(scene, "job"), fault.lasts)
 
@@ -162,6 +190,23 @@ def stop_worker(scene: Scene, fault: Fault) -> bool:
 
 def kill_workers(scene: Scene, fault: Fault) -> bool:
     return _kill(process for name in _workers(scene) for process in _of_service(scene, name))
+
+
+def kill_storing_worker(scene: Scene, fault: Fault) -> bool:
+    """A worker stands inside the transaction that stores figures when it dies: they wait for a table that is held."""
+    waits = ("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND state = 'active'"
+             " AND query LIKE 'INSERT INTO \"runs_metric\"%'")
+    try:
+        with _database(scene) as looking, _database(scene) as holding, holding.transaction():
+            holding.execute("LOCK TABLE runs_metric IN SHARE MODE")
+            deadline = time.monotonic() + BUSY_SECONDS
+            while not looking.execute(waits).fetchone():
+                if time.monotonic() > deadline or not _of_attempt(scene, "job"):
+                    return False
+                time.sleep(0.005)
+            return kill_workers(scene, fault)
+    except psycopg.OperationalError:
+        return False
 
 
 def kill_supervisor(scene: Scene, fault: Fault) -> bool:
@@ -218,13 +263,15 @@ def _ring(scene: Scene, bells: list[tuple[str, str]]) -> bool:
 
 
 def set_clock(scene: Scene, fault: Fault, hours: int) -> bool:
-    """Where the box wrote down a time it now is so many hours off: the leases' ends, and the job's control file."""
+    """Where the box wrote down a time it now is so many hours off: the ends of leases, the beginnings of attempts and
+    phases, the places in the queue, when bytes were last asked for, and the job's control file."""
     if scene.attempt is None or not _of_attempt(scene, "job"):
         return False
     try:
-        with _database(scene) as connection:
-            connection.execute("UPDATE kernel_lease SET expires_at = expires_at - make_interval(hours => %s)"
-                               " WHERE released_at IS NULL", [hours])
+        with _database(scene) as connection, connection.transaction():
+            for table, columns, which in WRITTEN_TIMES:
+                moved = ", ".join(f"{name} = {name} - make_interval(hours => {hours})" for name in columns)
+                connection.execute(f"UPDATE {table} SET {moved} WHERE {which}")
     except psycopg.OperationalError:
         return False
     written = time.time() - 3600 * hours
@@ -356,11 +403,13 @@ FAULTS: dict[str, Callable[[Scene, Fault], bool]] = {
     "kill the job": lambda scene, fault: kill_job(scene, fault, "job"),
     "kill the shepherd": lambda scene, fault: kill_job(scene, fault, "shepherd"),
     "kill the job and its shepherd": lambda scene, fault: kill_job(scene, fault, "shepherd", "job"),
+    "kill the job inside a save": kill_saving_job,
     "stop the job": stop_job,
     "kill a device worker": kill_worker,
     "stop a device worker": stop_worker,
     "wake a device worker too late": wake_late,
     "kill every device worker": kill_workers,
+    "kill a device worker as it stores": kill_storing_worker,
     "kill the supervisor": kill_supervisor,
     "stop the supervisor": partial(stop_service, name="supervisor"),
     **{f"kill {name}": partial(kill_service, name=name) for name in ("control", "web", "postgres", "valkey")},

@@ -11,7 +11,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Played:
-    """A round that was played: the kinds of its two runs, seconds, jobs, each fault's kind and moment, what was lost.
+    """A round that was played: the kinds of its two runs, seconds, jobs, each fault's kind and moment, what was lost,
+    and the kinds of the faults that found nothing to strike.
 
     One that `is_whole` reached its end; behind any other the box was not worth going on with.
     """
@@ -23,6 +24,7 @@ class Played:
     faults: tuple[tuple[str, str], ...]
     lost: tuple[str, ...]
     is_whole: bool = True
+    missed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         moments = "; ".join(moment for _, moment in self.faults) or "no fault found anything to strike"
@@ -46,6 +48,10 @@ class Tally:
     @property
     def injected(self) -> Counter[str]:
         return Counter(kind for played in self.played for kind, _ in played.faults)
+
+    @property
+    def missed(self) -> Counter[str]:
+        return Counter(kind for played in self.played for kind in played.missed)
 
     @property
     def faults(self) -> int:
@@ -80,4 +86,5 @@ def read_tally(path: Path, seed: int) -> Tally:
 
 def _played(body: dict[str, Any]) -> Played:
     faults = tuple((kind, moment) for kind, moment in body["faults"])
-    return Played(**body | {"lives": tuple(body["lives"]), "faults": faults, "lost": tuple(body["lost"])})
+    return Played(**body | {"lives": tuple(body["lives"]), "faults": faults, "lost": tuple(body["lost"]),
+                            "missed": tuple(body["missed"])})

@@ -5,16 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 STEPS, SAVE_EVERY = 80, 8
 LIVES = ("sft", "dropout", "dpo", "branch")
-FEWEST_FAULTS, MOST_FAULTS = 8, 14
+FEWEST_FAULTS, MOST_FAULTS = 13, 19
+DEALT = 5
+"""Faults of a round whose kinds are dealt in turn, so that a campaign meets the rare ones too; the others are drawn."""
 MOST_DEATHS = 3
 """Of a run's jobs in a round: fewer than the attempts in a row that a run may lose without a new save."""
 DEADLY = ("the job", "the shepherd", "the power", "a bit", "file short", "too late")
 
 WEIGHTS = {
     "kill the job": 10,
+    "kill the job inside a save": 3,
     "kill the shepherd": 3,
     "kill the job and its shepherd": 2,
     "stop the job": 4,
@@ -22,6 +26,7 @@ WEIGHTS = {
     "stop a device worker": 4,
     "wake a device worker too late": 3,
     "kill every device worker": 3,
+    "kill a device worker as it stores": 3,
     "kill control": 4,
     "stop control": 2,
     "kill web": 3,
@@ -83,13 +88,21 @@ class Round:
 
 def rounds(seed: int) -> Iterator[Round]:
     """The rounds of a seed, without end; the same for ever."""
+    deck = _dealt(random.Random(f"{seed}/deck"))
     number = 0
     while True:
         number += 1
         rng = random.Random(f"{seed}/{number}")
         lives = (rng.choice(LIVES), rng.choice(LIVES))
-        faults = sorted((_fault(rng) for _ in range(rng.randint(FEWEST_FAULTS, MOST_FAULTS))), key=lambda one: one.step)
+        drawn = rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=rng.randint(FEWEST_FAULTS, MOST_FAULTS) - DEALT)
+        faults = sorted((_fault(rng, kind) for kind in [*islice(deck, DEALT), *drawn]), key=lambda one: one.step)
         yield Round(number, lives, tuple(_survivable(faults)))
+
+
+def _dealt(rng: random.Random) -> Iterator[str]:
+    """Every kind once in a random order, then once more in another, without end."""
+    while True:
+        yield from rng.sample(list(WEIGHTS), len(WEIGHTS))
 
 
 def _survivable(faults: list[Fault]) -> Iterator[Fault]:
@@ -104,8 +117,7 @@ def _survivable(faults: list[Fault]) -> Iterator[Fault]:
         yield fault
 
 
-def _fault(rng: random.Random) -> Fault:
-    kind, = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
+def _fault(rng: random.Random, kind: str) -> Fault:
     # The first and the last updates stand for all that lies before and behind them: starting, recording, cleaning up.
     step = rng.choice([0, STEPS, *range(1, STEPS), *range(1, STEPS)]) if rng.random() < 0.9 else rng.choice([0, STEPS])
     return Fault(kind, rng.randrange(2), step, rng.uniform(0, 0.6), rng.uniform(0.2, 2.0), rng.random())

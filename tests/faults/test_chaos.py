@@ -11,21 +11,24 @@ from bench.chaos.report import Played, read_tally
 from bench.chaos.schedule import MOST_DEATHS, STEPS, WEIGHTS, rounds
 from tests.e2e import running
 
-SEED, FAULTS_INJECTED = 5166, 20
+SEED, FAULTS_INJECTED = 3580, 20
 """A seed whose first two rounds hold enough faults of many kinds, and none for which the box must start anew."""
+ROUNDS_TO_MEET_ALL = 14
 
 
 def test_a_seed_says_what_happens_for_ever():
     first, again = (list(islice(rounds(1), 3)) for _ in range(2))
     assert first == again != list(islice(rounds(2), 3))
     assert [str(fault) for fault in first[0].faults][:2] == [
-        "kill valkey (run 1, update 3, 0.00 s later)", "cut a file short (run 2, update 4, 0.08 s later)"]
+        "stop web (run 1, update 0, 0.22 s later)", "pause and save (run 2, update 0, 0.16 s later)"]
 
 
 def test_a_long_campaign_meets_every_fault_and_no_run_dies_more_often_than_it_may():
     assert set(WEIGHTS) == set(FAULTS)
     many = list(islice(rounds(1), 200))
-    assert {fault.kind for each in many for fault in each.faults} == set(FAULTS)
+    for first in range(len(many) - ROUNDS_TO_MEET_ALL):
+        met = {fault.kind for each in many[first:first + ROUNDS_TO_MEET_ALL] for fault in each.faults}
+        assert met == set(FAULTS), f"from round {first + 1} on"
     assert all(0 <= fault.step <= STEPS for each in many for fault in each.faults)
     deaths = [Counter(fault.life for fault in each.faults if fault.is_deadly) for each in many]
     assert max(max(count.values(), default=0) for count in deaths) == MOST_DEATHS
@@ -34,10 +37,12 @@ def test_a_long_campaign_meets_every_fault_and_no_run_dies_more_often_than_it_ma
 def test_a_campaign_goes_on_behind_the_rounds_of_its_report_and_takes_no_other_seed_s(tmp_path):
     path = tmp_path / "report.jsonl"
     first = read_tally(path, seed=4)
-    first.add(Played(1, ("sft", "dpo"), 9, 3, (("kill web", "kill web (run 1)"),), ("it is gone",)))
+    first.add(Played(1, ("sft", "dpo"), 9, 3, (("kill web", "kill web (run 1)"),), ("it is gone",),
+                     missed=("stop web",)))
     again = read_tally(path, seed=4)
     assert again.played == first.played
     assert (again.rounds, again.faults, again.lost) == (1, 1, ["round 1, it is gone"])
+    assert (again.injected, again.missed) == ({"kill web": 1}, {"stop web": 1})
     with pytest.raises(ValueError, match="name another report"):
         read_tally(path, seed=5)
 
