@@ -15,9 +15,9 @@ def main(argv: list[str]) -> int:
     parser = arguments(__doc__ or "", repeats=11)
     parser.add_argument("--updates", type=int, default=500, help="of the batch")
     options = parser.parse_args(argv)
+    load = load_before()
     with scratch_box():
         sides = [Arm(f"{history:,} updates before", _again(history, options.updates)) for history in (LONG, SHORT)]
-        load = load_before()
         print(f"seconds for {options.updates} updates again")
         interleave(*sides, options.repeats)
         return judge("P13", *sides, limit=LIMIT, load=load, max_load=options.max_load)

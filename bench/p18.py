@@ -16,9 +16,9 @@ def main(argv: list[str]) -> int:
     """More runs than a box has slots; the ends of jobs and the starts of the next, each in order."""
     parser = arguments(__doc__ or "", repeats=10)
     options = parser.parse_args(argv)
+    load = load_before()
     with scratch_box("p18") as http:
         running.finish(http, running.start(http, steps=3))  # its prepared process is there from now on
-        load = load_before()
         ids = [running.start(http, steps=10) for _ in range(options.repeats + SLOTS)]
         for run_id in ids:
             running.finish(http, run_id)

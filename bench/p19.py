@@ -18,9 +18,10 @@ def main(argv: list[str]) -> int:
     """One long run that is paused with a save and resumed again and again."""
     parser = arguments(__doc__ or "")
     options = parser.parse_args(argv)
+    load = load_before()
     with scratch_box("p19") as http:
         run_id = running.start(http, steps=STEPS, save_every=STEPS)
-        load, over = load_before(), [_over(http, run_id) for _ in range(options.repeats)]
+        over = [_over(http, run_id) for _ in range(options.repeats)]
         http.post(f"/v1/training/runs/{run_id}/cancel", {})
     median = statistics.median(over)
     print(f"  pause, over one update and one save   median {median:.3f} s   {spread(over)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import statistics
 import time
 
 from bench.boxes import scratch_box
@@ -15,20 +16,33 @@ LIMIT_SECONDS, OPEN_RUNS = 5.0, 100
 
 def main(argv: list[str]) -> int:
     """kill -9 for all of them at once. True: the two whose jobs died have jobs again, the others wait as before."""
-    parser = arguments(__doc__ or "", repeats=1)
-    parser.add_argument("--open", type=int, default=OPEN_RUNS, help="runs that are open")
+    parser = arguments(__doc__ or "", repeats=5)
+    parser.add_argument("--open", type=int, default=OPEN_RUNS, help="runs that are open (at most a page of the list)")
     options = parser.parse_args(argv)
+    load, times = load_before(), []
     with scratch_box("p22") as http:
-        ids = [running.start(http, steps=1000) for _ in range(options.open)]
-        for run_id in ids[:2]:
-            running.train_past(http, run_id, 21)
-        load = load_before()
-        seconds = _recovery(http, ids)
-        for run_id in ids:
+        waiting = [running.start(http, steps=1000) for _ in range(options.open)]
+        for _ in range(options.repeats):
+            for run_id in waiting[:2]:
+                running.train_past(http, run_id, 21)
+            times.append(_recovery(http, waiting))
+            print(f"  every phase of {len(waiting)} open runs is true after {times[-1]:.2f} s")
+            waiting = _others_instead(http, waiting)
+        for run_id in waiting:
             http.post(f"/v1/training/runs/{run_id}/cancel", {})
-    print(f"  every phase of {options.open} open runs is true after {seconds:.2f} s")
-    return verdict(f"P22: {seconds:.2f} s (bar ≤ {LIMIT_SECONDS} s)", seconds <= LIMIT_SECONDS, 5, load,
+    seconds = statistics.median(times)
+    return verdict(f"P22: {seconds:.2f} s (bar ≤ {LIMIT_SECONDS} s)", seconds <= LIMIT_SECONDS, len(times), load,
                    options.max_load)
+
+
+def _others_instead(http, ids: list[str]) -> list[str]:
+    """The open runs after the two that lost their jobs have left, and two more have come: a run is tried again a few
+    times only."""
+    for run_id in ids[:2]:
+        http.post(f"/v1/training/runs/{run_id}/cancel", {})
+    for run_id in ids[:2]:
+        http.follow(f"/v1/training/runs/{run_id}", "phase", {"CANCELLED"})
+    return [*ids[2:], *(running.start(http, steps=1000) for _ in range(2))]
 
 
 def _recovery(http, ids: list[str]) -> float:
@@ -47,7 +61,7 @@ def _recovery(http, ids: list[str]) -> float:
 
 def _is_true(http, ids: list[str]) -> bool:
     """Whether the killed jobs' runs are in their second attempts, both slots are held, and nothing else moved."""
-    found = {run["runId"]: run for run in http.get("/v1/training/runs?phase=open&limit=200")["runs"]}
+    found = {run["runId"]: run for run in http.get("/v1/training/runs?phase=open&limit=100")["runs"]}
     if set(found) != set(ids):
         return False
     again = [running.run_of(http, run_id) for run_id in ids[:2]]

@@ -24,6 +24,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--mebibytes", type=int, default=512)
     parser.add_argument("--shard-size", default="", help="as `register` takes it")
     options = parser.parse_args(argv)
+    load = load_before()
     with scratch_box() as home:
         source = template(home, options.mebibytes * MEBIBYTE)
         files = iter(range(1, 2 * options.repeats + 10))
@@ -32,7 +33,6 @@ def main(argv: list[str]) -> int:
         ours = Arm("registered MB/s", lambda: _registered(home, fresh(source, next(files)), more, spent[0]))
         theirs = Arm("hash, parse, roles MB/s", lambda: _passed(fresh(source, next(files)), spent[1]))
         register(fresh(source, 0))  # the first import and the first page of everything are nobody's
-        load = load_before()
         interleave(ours, theirs, options.repeats)
         cpu = [statistics.median(one.seconds) for one in spent]
         print(f"  processor time {cpu[0]:.2f} s against {cpu[1]:.2f} s a file: {cpu[0] / cpu[1]:.2f}")

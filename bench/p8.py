@@ -15,11 +15,11 @@ def main(argv: list[str]) -> int:
     parser = arguments(__doc__ or "")
     parser.add_argument("--mebibytes", type=int, default=512)
     options = parser.parse_args(argv)
+    load = load_before()
     with scratch_box() as home:
         source = template(home, options.mebibytes * MEBIBYTE)
         register(fresh(source, 0))
         second, first = Arm("second upload, s", lambda: 0.0), Arm("first upload, s", lambda: 0.0)
-        load = load_before()
         for number in range(1, options.repeats + 1):
             path = fresh(source, number)
             os.sync()
