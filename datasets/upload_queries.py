@@ -4,11 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from datasets.cutting import MAX_SHARD_BYTES, MAX_SHARDS
 from datasets.errors import UploadUnknown
 from datasets.models import Shard, Upload
+from optimize_site.kernel import clock
 from optimize_site.kernel.blobs import hold
 from optimize_site.kernel.conf import setting
 
@@ -24,7 +24,7 @@ def limits() -> dict[str, int]:
 
 def get_upload(upload_id: str) -> Upload:
     """One upload. Raises UploadUnknown, also for one whose time is over."""
-    found = Upload.objects.filter(pk=upload_id, expires_at__gte=timezone.now()).first()
+    found = Upload.objects.filter(pk=upload_id, expires_at__gte=clock.now()).first()
     if found is None:
         raise UploadUnknown(f"There is no upload {upload_id[:12]}.", hint="Open it again: the shards that were sent "
                             f"are still here for a while. An upload is kept for {KEPT_FOR.days} days.")
@@ -33,7 +33,7 @@ def get_upload(upload_id: str) -> Upload:
 
 def list_uploads() -> QuerySet[Upload]:
     """Uploads that were not completed yet, newest first."""
-    return Upload.objects.filter(phase=Upload.Phase.OPEN, expires_at__gte=timezone.now()).order_by("-created_at")
+    return Upload.objects.filter(phase=Upload.Phase.OPEN, expires_at__gte=clock.now()).order_by("-created_at")
 
 
 def shard_of(upload: Upload, path: str) -> int:

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from django.db.models import F, QuerySet
-from django.utils import timezone
 
 from endpoints import phases
 from endpoints.operations.work_steps import go_back
-from optimize_site.kernel import events
+from optimize_site.kernel import clock, events
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.losses import loss_words
@@ -98,7 +97,7 @@ class AnsweringWork(OneByOne):
 
     def count_device_seconds(self, row: Any, attempt: Attempt) -> None:
         """Add what an attempt that ended held its device for."""
-        spent = ((attempt.ended_at or timezone.now()) - attempt.started_at).total_seconds()
+        spent = ((attempt.ended_at or clock.now()) - attempt.started_at).total_seconds()
         self.rows._default_manager.filter(pk=row.pk).update(device_seconds=F("device_seconds") + max(0.0, spent))
 
     def update(self, row: Any, **columns: Any) -> None:

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models.functions import Now
 
 from gpu_worker.errors import LeaseLost
 from gpu_worker.kinds import KINDS, row_of
@@ -89,4 +88,4 @@ def lock(lease: Lease) -> None:
 
 def release(lease: Lease) -> None:
     """Free the slot. Only once the process is gone."""
-    Lease.objects.filter(pk=lease.pk).update(released_at=Now())
+    Lease.objects.filter(pk=lease.pk).update(released_at=clock.now())

@@ -15,7 +15,7 @@ import runs.operations
 from gpu_worker import claims, processes
 from gpu_worker.drive import Driver
 from gpu_worker.kinds import KINDS
-from optimize_site.kernel import clock, doorbell
+from optimize_site.kernel import blobs, clock, doorbell
 from optimize_site.kernel.models import Device, Lease
 from optimize_site.kernel.work import attempt_folder
 
@@ -25,7 +25,8 @@ Step = Callable[[], object]
 STEPS: tuple[Step, ...] = (
     registry.operations.advance_all, datasets.analyses.operations.advance_all, runs.operations.advance_all,
     evaluations.operations.advance_all, endpoints.operations.advance_all)
-TENDING: tuple[Step, ...] = (runs.operations.tend_snapshots, datasets.operations.clean_uploads)
+TENDING: tuple[Step, ...] = (runs.operations.tend_snapshots, datasets.operations.clean_uploads,
+                            blobs.end_holds_ahead)
 
 
 def advance_everything(*, is_thorough: bool = True) -> None:

@@ -150,7 +150,7 @@ class Driver:
         return {"CUDA_VISIBLE_DEVICES": device.uuid if device.kind == "gpu" else ""}
 
     def _fail_start(self, error: Exception) -> None:
-        event = {"v": 1, "t": time.time(), "type": "failure", "code": "job_not_started",
+        event = {"v": 1, "t": clock.now().timestamp(), "type": "failure", "code": "job_not_started",
                  "reason": f"This {self.attempt.holder_kind}'s job could not be started: {error}",
                  "hint": getattr(error, "hint", "")}
         with (self.folder / "events.jsonl").open("a") as file:

@@ -8,10 +8,10 @@ from typing import Any
 from django.db.models import Avg, F, FloatField, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
-from django.utils import timezone
 
 from datasets.models import ExampleSet
 from datasets.queries import example_set
+from optimize_site.kernel import clock
 from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import InvalidInput, NotFound
@@ -170,7 +170,7 @@ def phase_millis(run: Run, now: datetime | None = None) -> dict[str, int]:
     """Milliseconds spent in each phase, the present one counted up to now."""
     spent = dict(run.phase_millis)
     if run.phase in PHASES.open:
-        running = ((now or timezone.now()) - run.phase_since).total_seconds() * 1000
+        running = ((now or clock.now()) - run.phase_since).total_seconds() * 1000
         spent[run.phase] = spent.get(run.phase, 0) + max(0, int(running))
     return spent
 
@@ -180,7 +180,7 @@ def device_seconds(run: Run, now: datetime | None = None) -> tuple[float, bool]:
     if run.phase not in PHASES.active:
         return run.device_seconds, False
     running = attempts_of(run).filter(ended_at=None).last()
-    since = ((now or timezone.now()) - running.started_at).total_seconds() if running else 0.0
+    since = ((now or clock.now()) - running.started_at).total_seconds() if running else 0.0
     return run.device_seconds + max(0.0, since) * run.execution["gpus"], True
 
 

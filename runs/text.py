@@ -2,9 +2,10 @@
 are `table_text`. Pure: documents in, rows out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.text import written_path
 from runs.lengths_text import check_words
 from runs.phases import title
@@ -374,7 +375,7 @@ def _duration(run: Mapping[str, Any]) -> str:
 
 def _ago(moment: Any) -> str:
     then = datetime.fromisoformat(moment.replace("Z", "+00:00")) if isinstance(moment, str) else moment
-    return f"{spell_duration(max(0, round((datetime.now(UTC) - then).total_seconds())))} ago"
+    return f"{spell_duration(max(0, round((clock.now() - then).total_seconds())))} ago"
 
 
 def _first_line(text: str | None) -> str | None:

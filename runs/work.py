@@ -6,10 +6,9 @@ from itertools import groupby
 from typing import Any
 
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 
 from datasets.plan import dataset_part
-from optimize_site.kernel import doorbell, events
+from optimize_site.kernel import clock, doorbell, events
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import Unavailable
@@ -303,14 +302,14 @@ def _keep(row: Run, **columns: Any) -> None:
 
 
 def _when(event: dict[str, Any]) -> datetime:
-    return datetime.fromtimestamp(event["t"], UTC) if event.get("t") else timezone.now()
+    return datetime.fromtimestamp(event["t"], UTC) if event.get("t") else clock.now()
 
 
 # Endings -------------------------------------------------------------------------------------------------------------
 
 
 def _charge(row: Run, attempt: Attempt) -> None:
-    ended = attempt.ended_at or timezone.now()
+    ended = attempt.ended_at or clock.now()
     seconds = max(0.0, (ended - attempt.started_at).total_seconds())
     _keep(row, device_seconds=row.device_seconds + seconds * row.execution["gpus"])
 

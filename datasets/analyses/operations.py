@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.utils import timezone
 
 from datasets.analyses import phases, queries
 from datasets.analyses.errors import AnalysisEnded, BaseModelUnusable, NotAnalysable
 from datasets.models import Analysis, ExampleSet
-from optimize_site.kernel import doorbell, events
+from optimize_site.kernel import clock, doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.box import VERSION
 from optimize_site.kernel.errors import PhaseConflict
+from optimize_site.kernel.line import end_of_line
 from optimize_site.kernel.phases import move
 from registry.base_model_queries import BaseModelState, base_model_state
 
@@ -76,7 +76,7 @@ def _starts_again(analysis: Analysis) -> bool:
 def _make(examples: ExampleSet, state: BaseModelState, actor: Actor) -> Started:
     analysis, is_new = Analysis.objects.get_or_create(
         examples=examples, repository=state.repository, revision=state.revision, product_version=VERSION,
-        defaults={"phase": phases.PENDING, "queued_at": timezone.now(), "created_by": actor.name})
+        defaults={"phase": phases.PENDING, "queued_at": end_of_line(), "created_by": actor.name})
     if is_new:
         events.record(queries.KIND, analysis.pk, "analysis.started", actor=actor, data={"phase": phases.PENDING})
         doorbell.ring_devices()
@@ -88,7 +88,7 @@ def _restart(found: Analysis, actor: Actor) -> Started:
     if analysis.phase not in phases.ENDS:
         return Started(analysis, is_new=False)
     move(analysis, phases.PENDING, phases=phases.PHASES, actor=actor, reason="asked for again",
-         queued_at=timezone.now(), ended_at=None, cancel_requested_at=None, failure_code="", failure_reason="",
+         queued_at=end_of_line(), ended_at=None, cancel_requested_at=None, failure_code="", failure_reason="",
          failure_hint="", stage={}, report={})
     doorbell.ring_devices()
     return Started(analysis, is_new=True)
@@ -106,7 +106,7 @@ def cancel_analysis(analysis: Analysis, *, actor: Actor) -> Analysis:
         move(locked, phases.CANCELLED, phases=phases.PHASES, actor=actor)
         doorbell.ring_control()
     elif locked.cancel_requested_at is None:
-        locked.cancel_requested_at = timezone.now()
+        locked.cancel_requested_at = clock.now()
         locked.save(update_fields=["cancel_requested_at"])
         events.record(queries.KIND, locked.pk, "analysis.cancel_requested", actor=actor)
     return locked

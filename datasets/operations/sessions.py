@@ -1,7 +1,6 @@
 """Uploads in shards: announced, taken in one by one, put together as one version; cleaned up where they stopped."""
 
 import re
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,7 +8,6 @@ from threading import Lock
 from typing import Any
 
 from django.db import connection, transaction
-from django.utils import timezone
 
 from datasets.cutting import MAX_SHARDS, shard_path, shown
 from datasets.errors import (
@@ -31,6 +29,7 @@ from datasets.operations.registering import Registered, check_names, check_state
 from datasets.queries import example_set
 from datasets.stretches import Region, Stretch, read_region, stretch_of
 from datasets.upload_queries import KEPT_FOR, lacking, limits, shard_of
+from optimize_site.kernel import clock
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.blobs import blob_path, hold
 from optimize_site.kernel.conf import home
@@ -84,7 +83,7 @@ def open_upload(announced: Announced, *, actor: Actor) -> tuple[Upload, bool]:
     resolve_lineage(announced.lineage, namespace)
     planned = _planned(announced.shards)
     stated = {"alias": announced.alias, "format": announced.format, "description": announced.description,
-              "lineage": announced.lineage, "expires_at": timezone.now() + KEPT_FOR}
+              "lineage": announced.lineage, "expires_at": clock.now() + KEPT_FOR}
     with transaction.atomic():
         _one_at_a_time(announced.reference, actor.name, planned)
         found = Upload.objects.select_for_update().filter(
@@ -155,7 +154,7 @@ def put_shard(upload: Upload, path: str, chunks: Iterable[bytes], *, actor: Acto
                               check=lambda found: _check_shard(found, upload, place, others))
         if before is not None or not place:
             _keep_hashed(_names(upload.planned[:place + 1]), found.together)
-    Upload.objects.filter(pk=upload.pk, phase=OPEN).update(expires_at=timezone.now() + KEPT_FOR)
+    Upload.objects.filter(pk=upload.pk, phase=OPEN).update(expires_at=clock.now() + KEPT_FOR)
 
 
 def _announced(chunks: Iterable[bytes], item: dict[str, Any]) -> Iterator[bytes]:
@@ -328,9 +327,13 @@ def abandon_upload(upload: Upload, *, actor: Actor) -> None:
 
 
 def clean_uploads() -> None:
-    """Forget uploads that nobody went on with, and delete what a killed process left half written."""
-    Upload.objects.filter(expires_at__lt=timezone.now()).delete()
-    oldest = time.time() - SCRATCH_KEPT_FOR.total_seconds()
+    """Forget uploads that nobody went on with, and delete what a killed process left half written.
+
+    One that would be kept for longer than any is was opened before the clock was set back: its days begin now.
+    """
+    Upload.objects.filter(expires_at__lt=clock.now()).delete()
+    Upload.objects.filter(expires_at__gt=clock.now() + KEPT_FOR).update(expires_at=clock.now() + KEPT_FOR)
+    oldest = clock.now().timestamp() - SCRATCH_KEPT_FOR.total_seconds()
     for path in (home() / "scratch").glob("*"):
         try:
             if path.is_file() and path.stat().st_mtime < oldest:

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from django.utils import timezone
-
 from endpoints import phases
 from endpoints.errors import BaseModelNotReady, TemplateMismatch
-from optimize_site.kernel import doorbell, events
+from optimize_site.kernel import clock, doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import PhaseConflict
+from optimize_site.kernel.line import end_of_line
 from optimize_site.kernel.models import Device
 from optimize_site.kernel.phases import PhaseTable, move
 from registry.base_model_queries import BaseModelState, base_model_state
@@ -86,7 +85,7 @@ def await_base(row: Any, table: PhaseTable, repository: str) -> BaseModelState |
 
 def queue(row: Any, table: PhaseTable, **columns: Any) -> None:
     """Into the line for a device, at its end."""
-    go_back(row, table, queued_at=timezone.now(), **columns)
+    go_back(row, table, queued_at=end_of_line(), **columns)
 
 
 def go_back(row: Any, table: PhaseTable, **columns: Any) -> None:
@@ -106,9 +105,9 @@ def cancel(row: Any, table: PhaseTable, actor: Actor) -> None:
     if row.phase in phases.ENDS:
         raise PhaseConflict(f"The {table.kind} {row.pk[:12]} is {row.phase} already.", phase=row.phase)
     if row.phase in table.active:
-        type(row).objects.filter(pk=row.pk).update(cancel_requested_at=timezone.now())
+        type(row).objects.filter(pk=row.pk).update(cancel_requested_at=clock.now())
         events.record(table.kind, row.pk, f"{table.kind}.cancel_requested", actor=actor)
         row.refresh_from_db()
         doorbell.ring_devices()
     else:
-        move(row, phases.CANCELLED, phases=table, actor=actor, cancel_requested_at=timezone.now())
+        move(row, phases.CANCELLED, phases=table, actor=actor, cancel_requested_at=clock.now())

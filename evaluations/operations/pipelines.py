@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from evaluations.errors import NothingToResume, PipelineRefused, SubmissionConflict
 from evaluations.models import Pipeline, Stage
 from evaluations.operations.evaluations import Request, cancel_evaluation, check_request, start_evaluation
 from evaluations.pipeline_descriptor import TRAIN, PipelineWish, StageWish, parse_pipeline, references_of
 from evaluations.pipeline_phases import CANCELLED, COMPLETED, FAILED, PIPELINE, RUNNING
-from optimize_site.kernel import doorbell, events
+from optimize_site.kernel import clock, doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import Conflict, OperationError, PhaseConflict, Problem
 from optimize_site.kernel.hashing import sha256_json
@@ -204,7 +203,7 @@ def _begin(pipeline: Pipeline, stage: Stage) -> bool:
     except OperationError as error:
         _settle(stage, Stage.State.FAILED, " ".join([error.detail, error.hint]).strip())
         return True
-    stage.state, stage.started_at = Stage.State.RUNNING, timezone.now()
+    stage.state, stage.started_at = Stage.State.RUNNING, clock.now()
     stage.save()
     events.record("pipeline", pipeline.pk, "pipeline.stage_started", actor=SYSTEM, data={"stage": stage.name})
     return True
@@ -265,7 +264,7 @@ def _look_at_evaluation(stage: Stage) -> bool:
 
 
 def _settle(stage: Stage, state: str, reason: str = "") -> bool:
-    stage.state, stage.reason, stage.ended_at = state, reason, timezone.now()
+    stage.state, stage.reason, stage.ended_at = state, reason, clock.now()
     stage.save()
     events.record("pipeline", stage.pipeline_id, f"pipeline.stage_{state.lower()}", actor=SYSTEM, reason=reason,
                   data={"stage": stage.name})
@@ -294,7 +293,7 @@ def cancel_pipeline(pipeline: Pipeline, *, actor: Actor) -> Pipeline:
             raise PhaseConflict(f"The pipeline {locked.pk[:12]} is {locked.phase}; there is nothing to cancel.",
                                 phase=locked.phase)
         if locked.cancel_requested_at is None:
-            locked.cancel_requested_at = timezone.now()
+            locked.cancel_requested_at = clock.now()
             locked.save(update_fields=["cancel_requested_at"])
             events.record("pipeline", locked.pk, "pipeline.cancel_requested", actor=actor)
     for stage in locked.stages.filter(state=Stage.State.RUNNING):

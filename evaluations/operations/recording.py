@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.db.models import Avg, Count
-from django.utils import timezone
 
 from evaluations import phases
 from evaluations.graders import Verdict, judge_of
@@ -16,6 +15,7 @@ from evaluations.scorers import read_scored, scores_as_answered
 from optimize_site.kernel import doorbell
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import OperationError
+from optimize_site.kernel.line import end_of_line
 from optimize_site.kernel.phases import move
 
 COUNTS = ("num_answered", "num_scored", "num_unscored", "mean_score")
@@ -88,7 +88,7 @@ def recount(row: Evaluation) -> None:
 def ask_grader(row: Evaluation, **columns: Any) -> None:
     """All is answered and not all judged: wait for the grader, and for a place to ask it from, behind those that wait
     already unless `queued_at` is stated."""
-    columns = {"queued_at": timezone.now()} | columns
+    columns = {"queued_at": end_of_line()} | columns
     move(row, phases.AWAITING_GRADER, phases=phases.EVALUATION, actor=SYSTEM, wait_reason="", stage={}, **columns)
     _hold_judge(row)
     doorbell.ring_control()

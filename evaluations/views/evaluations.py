@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from datasets.queries import list_datasets
@@ -17,6 +16,7 @@ from evaluations.operations.evaluations import Request, cancel_evaluation, retry
 from evaluations.rules import compares_texts, parts_of
 from evaluations.subject import Subject
 from evaluations.views.marks import CHOICES, shown_agreement
+from optimize_site.kernel import clock
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.graders import DEFAULT
@@ -158,7 +158,7 @@ def _eta(row: Evaluation) -> float | None:
     if row.phase != phases.EVALUATING or row.num_answered < 3:
         return None
     first = row.predictions.order_by("at").values_list("at", flat=True).first()
-    spent = (timezone.now() - first).total_seconds() if first else 0.0
+    spent = (clock.now() - first).total_seconds() if first else 0.0
     return spent / row.num_answered * (row.num_rows - row.num_answered)
 
 

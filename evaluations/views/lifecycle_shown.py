@@ -5,13 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.urls import reverse
-from django.utils import timezone
 
 from evaluations.comparison_queries import list_comparisons
 from evaluations.models import Pipeline
 from evaluations.pipeline_queries import list_pipelines
 from evaluations.pipeline_render import pipeline_row
 from evaluations.views.pipelines import name_of
+from optimize_site.kernel import clock
 from optimize_site.kernel.feeds import Item, feed, finder
 from optimize_site.kernel.ids import looks_like_id
 
@@ -34,7 +34,7 @@ def running(_: Any) -> Iterator[Item]:
 @feed("attention", 25)
 def failed(_: Any) -> Iterator[Item]:
     """Pipelines that failed in the last days, with the reason."""
-    since = timezone.now() - timedelta(days=3)
+    since = clock.now() - timedelta(days=3)
     for row in list_pipelines(phase="failed").filter(ended_at__gte=since)[:5]:
         yield Item("Pipeline", name_of(row), reverse("evaluations:pipeline", args=[row.pk]), row.phase, at=row.ended_at,
                    detail=row.failure_reason)

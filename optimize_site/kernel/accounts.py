@@ -7,9 +7,8 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import Q
-from django.db.models.functions import Now
 
-from optimize_site.kernel import events
+from optimize_site.kernel import clock, events
 from optimize_site.kernel.auth import ROLES, TOKEN_PREFIX, Actor, digest_of
 from optimize_site.kernel.errors import Conflict, InvalidInput, NotFound, Refused
 from optimize_site.kernel.models import Token, User
@@ -144,7 +143,7 @@ def revoke_token(shown: str, *, actor: Actor) -> Token:
         raise Conflict(f"{shown!r} means several tokens: {whose}.", hint="Name one by its visible beginning.",
                        code="ambiguous_name")
     token = found[0]
-    Token.objects.filter(pk=token.pk).update(revoked_at=Now())
+    Token.objects.filter(pk=token.pk).update(revoked_at=clock.now())
     events.record("token", str(token.pk), "token.revoked", actor=actor, data={"name": token.name})
     token.refresh_from_db()
     return token

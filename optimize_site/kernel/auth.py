@@ -4,9 +4,9 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from django.db.models.functions import Now
 from django.http import HttpRequest
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.errors import Forbidden, NotAuthenticated
 
 ROLES = ("viewer", "operator", "admin")
@@ -65,5 +65,5 @@ def actor_of_token(text: str) -> Actor | None:
     token = Token.objects.select_related("user").filter(digest=digest_of(text), revoked_at=None).first()
     if token is None or not token.user.is_active:
         return None
-    Token.objects.filter(pk=token.pk).update(last_used_at=Now())
+    Token.objects.filter(pk=token.pk).update(last_used_at=clock.now())
     return Actor(token.user.username, token.user.role, token.user_id)

@@ -12,8 +12,8 @@ from typing import IO
 from django.core.files import File
 from django.core.files.storage import Storage, storages
 from django.db import transaction
-from django.utils import timezone
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.models import Blob
 
@@ -100,8 +100,13 @@ def hold(sha256s: Iterable[str]) -> set[str]:
     """
     rows = Blob.objects.filter(pk__in=set(sha256s)).order_by("pk").select_for_update()
     kept = {sha256 for sha256 in rows.values_list("pk", flat=True) if store().exists(blob_name(sha256))}
-    Blob.objects.filter(pk__in=kept).update(held_at=timezone.now())
+    Blob.objects.filter(pk__in=kept).update(held_at=clock.now())
     return kept
+
+
+def end_holds_ahead() -> None:
+    """Bytes that were held before the clock was set back were held now: they would be kept for as long as that."""
+    Blob.objects.filter(held_at__gt=clock.now()).update(held_at=clock.now())
 
 
 class Written(File):
@@ -114,7 +119,7 @@ class Written(File):
 @transaction.atomic
 def _keep(path: Path, sha256: str, size: int) -> Blob:
     # The row comes first and stays locked: a collection of garbage waits for it, and then finds it fresh.
-    Blob.objects.bulk_create([Blob(sha256=sha256, size_bytes=size, held_at=timezone.now())], update_conflicts=True,
+    Blob.objects.bulk_create([Blob(sha256=sha256, size_bytes=size, held_at=clock.now())], update_conflicts=True,
                              unique_fields=["sha256"], update_fields=["held_at"])
     name = blob_name(sha256)
     if store().exists(name) and store().size(name) != size:

@@ -1,4 +1,4 @@
-"""The wall clock that leases and phases are timed by, read here alone.
+"""The wall clock, which the server reads here alone.
 
 It may jump, by hand or by the network's time. Nothing that must happen within a process's life is timed by it: that
 takes the monotonic clock. What outlives processes must be right after a jump in either direction.

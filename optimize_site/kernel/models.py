@@ -3,7 +3,8 @@
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
+
+from optimize_site.kernel import clock
 
 
 class User(AbstractUser):
@@ -131,4 +132,4 @@ class Blob(models.Model):
     sha256 = models.CharField(max_length=64, primary_key=True)
     size_bytes = models.BigIntegerField()
     created_at = models.DateTimeField(auto_now_add=True)
-    held_at = models.DateTimeField(default=timezone.now, db_index=True)
+    held_at = models.DateTimeField(default=clock.now, db_index=True)

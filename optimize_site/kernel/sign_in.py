@@ -3,9 +3,8 @@
 from datetime import timedelta
 
 from django.http import HttpRequest
-from django.utils import timezone
 
-from optimize_site.kernel import events
+from optimize_site.kernel import clock, events
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.models import Event, User
 
@@ -23,9 +22,13 @@ def decide_wait(failures: int, allowed: int, seconds_since_last: float) -> int:
 
 
 def seconds_to_wait(request: HttpRequest, username: str) -> int:
-    """How long this address must wait before it may try this name again."""
+    """How long this address must wait before it may try this name again.
+
+    A failure that lies ahead is of before the clock was set back; it would close the door for as long as that.
+    """
+    now = clock.now()
     recent = Event.objects.filter(subject_kind=KIND, subject_id=_address(request), type="sign_in.failed",
-                                  at__gte=timezone.now() - timedelta(seconds=2 * LONGEST_WAIT)).order_by("-id")
+                                  at__range=(now - timedelta(seconds=2 * LONGEST_WAIT), now)).order_by("-id")
     success = Event.objects.filter(subject_kind=KIND, subject_id=_address(request), type="sign_in.succeeded",
                                    data__name=_known(username)).order_by("-id").first()
     of_name = recent.filter(data__name=_known(username), id__gt=success.pk if success else 0)
@@ -42,7 +45,7 @@ def _wait(failures: object, allowed: int) -> int:
     found = list(failures)  # type: ignore[call-overload]
     if not found:
         return 0
-    return decide_wait(len(found), allowed, (timezone.now() - found[0].at).total_seconds())
+    return decide_wait(len(found), allowed, (clock.now() - found[0].at).total_seconds())
 
 
 def _known(username: str) -> str:

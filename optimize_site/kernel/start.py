@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from django.db import transaction
-from django.utils import timezone
 
-from optimize_site.kernel import accounts
+from optimize_site.kernel import accounts, clock
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.models import Device, User
 
@@ -44,7 +43,7 @@ def first_admin() -> str | None:
 @transaction.atomic
 def sync_devices(found: Iterable[FoundDevice]) -> None:
     """Make the device rows of this node say what was found; one that is gone stays, marked absent."""
-    node, now = platform.node(), timezone.now()
+    node, now = platform.node(), clock.now()
     present = []
     for device in found:
         Device.objects.update_or_create(uuid=device.uuid, defaults={

@@ -3,12 +3,12 @@
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
-from optimize_site.kernel import doorbell, events
+from optimize_site.kernel import clock, doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.errors import PhaseConflict, Refused
+from optimize_site.kernel.line import end_of_line
 from optimize_site.kernel.phases import move
 from registry import phases
 from registry.base_model_queries import BaseModelState, entry_id, get_base_model, list_base_models
@@ -45,7 +45,7 @@ def _row_of(repository: str) -> BaseModel:
 
 def _take_up(row: BaseModel, state: BaseModelState, actor: Actor) -> None:
     """READY at once where the pinned commit still lies here, else into the queue."""
-    now = timezone.now()
+    now = clock.now()
     chosen: dict[str, Any] = {"selected_by": actor.name, "selected_at": now, "failure_code": "", "failure_reason": "",
                               "progress": {}}
     pinned = state.entry.revision if state.entry is not None else ""
@@ -53,7 +53,7 @@ def _take_up(row: BaseModel, state: BaseModelState, actor: Actor) -> None:
         move(row, phases.READY, phases=phases.PHASES, actor=actor, reason="its weights are still here", **chosen)
         doorbell.ring_control()
         return
-    move(row, phases.PENDING, phases=phases.PHASES, actor=actor, queued_at=now, **chosen)
+    move(row, phases.PENDING, phases=phases.PHASES, actor=actor, queued_at=end_of_line(), **chosen)
     doorbell.ring_devices()
 
 
@@ -71,7 +71,7 @@ def deselect_base_model(text: str, *, actor: Actor) -> BaseModelState:
     if row.phase == phases.DESELECTED or row.cancel_requested_at is not None:
         return get_base_model(state.repository)  # somebody else was faster
     if row.phase in phases.PHASES.active:
-        BaseModel.objects.filter(pk=row.pk).update(cancel_requested_at=timezone.now())
+        BaseModel.objects.filter(pk=row.pk).update(cancel_requested_at=clock.now())
         events.record("base_model", row.pk, "base_model.deselect_requested", actor=actor)
     else:
         move(row, phases.DESELECTED, phases=phases.PHASES, actor=actor, queued_at=None, cancel_requested_at=None)
@@ -86,7 +86,7 @@ def advance_base_models() -> None:
             continue
         try:
             with transaction.atomic():
-                move(row, phases.PENDING, phases=phases.PHASES, actor=SYSTEM, queued_at=timezone.now(),
+                move(row, phases.PENDING, phases=phases.PHASES, actor=SYSTEM, queued_at=end_of_line(),
                      reason="its weights are gone from the disk")
                 doorbell.ring_devices()
         except PhaseConflict:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import connection
-from django.utils import timezone
 
-from optimize_site.kernel import events
+from optimize_site.kernel import clock, events
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.garbage import COLLECTORS, Waste
@@ -57,7 +56,7 @@ def collect_garbage(*, actor: Actor) -> Collection:
 
 
 def _before() -> datetime:
-    return timezone.now() - timedelta(hours=float(setting("registry.garbage.grace-hours")))
+    return clock.now() - timedelta(hours=float(setting("registry.garbage.grace-hours")))
 
 
 def _found(before: datetime) -> Iterator[Waste]:

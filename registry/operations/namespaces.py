@@ -1,9 +1,8 @@
 """Namespaces: their notes, and taking those whose work is finished out of the lists."""
 
 from django.db import transaction
-from django.utils import timezone
 
-from optimize_site.kernel import events
+from optimize_site.kernel import clock, events
 from optimize_site.kernel.auth import Actor
 from registry.errors import NamespaceArchived
 from registry.models import Namespace
@@ -29,7 +28,7 @@ def archive_namespace(namespace: Namespace, *, actor: Actor) -> Namespace:
     actor.require("operator")
     locked = Namespace.objects.select_for_update().get(pk=namespace.pk)
     if locked.archived_at is None:
-        locked.archived_at = timezone.now()
+        locked.archived_at = clock.now()
         locked.save(update_fields=["archived_at"])
         events.record("namespace", locked.pk, "namespace.archived", actor=actor)
     return locked

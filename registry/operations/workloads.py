@@ -3,9 +3,8 @@
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
-from optimize_site.kernel import events, promotion
+from optimize_site.kernel import clock, events, promotion
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.errors import InvalidInput, Problem
 from optimize_site.kernel.graders import DEFAULT, available_grader, check_instructions
@@ -154,7 +153,7 @@ def archive_workload(workload: Workload, *, actor: Actor) -> Workload:
     if locked.archived_at is not None:
         return locked
     _refuse_in_progress(locked)
-    return _change(locked, "archived", actor, {"archived_at": timezone.now()})
+    return _change(locked, "archived", actor, {"archived_at": clock.now()})
 
 
 def _refuse_in_progress(workload: Workload) -> None:

@@ -7,9 +7,9 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.refusals import go
@@ -25,7 +25,7 @@ def garbage(request: HtmxRequest) -> HttpResponse:
     rows = sorted(found.found, key=lambda waste: -waste.size_bytes)
     return render(request, "registry/garbage.html", {
         "rows": rows[:SHOWN], "total": len(rows), "size_bytes": found.size_bytes,
-        "grace": (timezone.now() - found.before).total_seconds(),
+        "grace": (clock.now() - found.before).total_seconds(),
         "counts": Counter(waste.kind for waste in rows).most_common()})
 
 

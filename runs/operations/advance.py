@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, transaction
-from django.utils import timezone
 
 from datasets.queries import dataset_files
 from optimize_site.kernel import doorbell
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.errors import OperationError, PhaseConflict, Problem
+from optimize_site.kernel.line import end_of_line
 from optimize_site.kernel.phases import move
 from registry.base_model_queries import base_model_state
 from registry.errors import NamespaceArchived
@@ -124,7 +124,7 @@ def _take_base_model(run: Run, revision: str) -> None:
 def _queue(run: Run, **columns: Any) -> None:
     """Into the line for a device."""
     with transaction.atomic():
-        _move(run, "AWAITING_CAPACITY", queued_at=timezone.now(), wait_reason="", length_check=opening_of(run),
+        _move(run, "AWAITING_CAPACITY", queued_at=end_of_line(), wait_reason="", length_check=opening_of(run),
               **columns)
         doorbell.ring_devices()
 

@@ -1,9 +1,8 @@
 """Cancelling: a request on the run, carried out by whoever holds it."""
 
 from django.db import transaction
-from django.utils import timezone
 
-from optimize_site.kernel import doorbell, events
+from optimize_site.kernel import clock, doorbell, events
 from optimize_site.kernel.auth import Actor
 from runs.errors import RunEnded, TooLateToCancel
 from runs.models import Run
@@ -21,7 +20,7 @@ def cancel_run(run: Run, *, actor: Actor) -> Run:
         locked = Run.objects.select_for_update().get(pk=run.pk)
         _refuse_ended(locked)
         if locked.cancel_requested_at is None:
-            Run.objects.filter(pk=run.pk).update(cancel_requested_at=timezone.now())
+            Run.objects.filter(pk=run.pk).update(cancel_requested_at=clock.now())
             events.record("run", run.pk, "run.cancel_requested", actor=actor, data={"phase": locked.phase})
             doorbell.ring_control()
     if locked.phase in BEFORE_A_JOB:

@@ -4,9 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
-from optimize_site.kernel import doorbell
+from optimize_site.kernel import clock, doorbell
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import Problem
@@ -62,7 +61,7 @@ def opening_of(run: Run) -> dict[str, Any]:
     """A run's `length_check` when it joins the queue: it waits there, unless it was checked before or needs nothing."""
     if run.length_check or need_of(run.method, run.config, run.execution) is None:
         return dict(run.length_check)
-    return check_document(WAITING, [], since=timezone.now().isoformat())
+    return check_document(WAITING, [], since=clock.now().isoformat())
 
 
 def check_lengths(run: Run) -> list[Problem]:
@@ -83,7 +82,9 @@ def check_lengths(run: Run) -> list[Problem]:
 
 
 def _judge(run: Run, subject: Subject, found: list[Measured]) -> dict[str, Any]:
-    since = str(run.length_check["since"])
+    # One that lies ahead was written before the clock was set back: the wait begins again.
+    begun = min(datetime.fromisoformat(run.length_check["since"]), clock.now())
+    since = begun.isoformat()
     open_ones = [measured for measured in found if not measured.is_settled]
     if not open_ones:
         failed = [measured for measured in found if measured.status not in {"done", "recorded"}]
@@ -93,7 +94,7 @@ def _judge(run: Run, subject: Subject, found: list[Measured]) -> dict[str, Any]:
         return check_document(NOT_RUN, found, since=since, note="A run on several devices uses an analysis only where "
                               "one is done already.")
     minutes = float(setting("trainer.analyses.wait-minutes"))
-    if timezone.now() - datetime.fromisoformat(since) >= timedelta(minutes=minutes):
+    if clock.now() - begun >= timedelta(minutes=minutes):
         return check_document(NOT_RUN, found, since=since, note=f"The analysis was not done within {minutes:g} "
                               f"minutes. {open_ones[0].note}")
     return check_document(WAITING, found, since=since, note=open_ones[0].note)

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.utils import timezone
 
-from optimize_site.kernel import doorbell, events
+from optimize_site.kernel import clock, doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import OperationError, PhaseConflict
 from optimize_site.kernel.phases import move
@@ -77,7 +76,7 @@ def _refuse_unfit(run: Run) -> None:
 def _ask(run: Run, checkpoint: str, actor: Actor) -> None:
     """Record the wish; a run that holds no device rests at once."""
     _refuse_loss(run, checkpoint)
-    pause = {"checkpoint": checkpoint, "state": "requested", "requestedAt": timezone.now().isoformat(),
+    pause = {"checkpoint": checkpoint, "state": "requested", "requestedAt": clock.now().isoformat(),
              "requestedBy": actor.name, "savedStep": None, "reason": "", "resourcesReleased": False}
     Run.objects.filter(pk=run.pk).update(pause=pause)
     events.record(queries.KIND, run.pk, "run.pause_requested", actor=actor, data={"checkpoint": checkpoint})

@@ -3,9 +3,8 @@
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.utils import timezone
 
-from optimize_site.kernel import doorbell, events
+from optimize_site.kernel import clock, doorbell, events
 from optimize_site.kernel.auth import Actor
 from runs import queries
 from runs.errors import RunNotWaiting
@@ -53,7 +52,7 @@ def why_not_prioritize(run: Run) -> str:
 def _between(before: Run | None, after: Run | None) -> datetime:
     """A time in the queue between two runs."""
     if before is None:
-        first = after.queued_at if after is not None and after.queued_at else timezone.now()
+        first = after.queued_at if after is not None and after.queued_at else clock.now()
         return first - timedelta(milliseconds=1)
     assert before.queued_at is not None  # noqa: S101 - a waiting run has a place
     if after is None or after.queued_at is None:

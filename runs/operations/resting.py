@@ -1,7 +1,7 @@
 """Coming to rest: the moment a run that was to pause holds nothing any more."""
 
-from django.utils import timezone
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.phases import move
 from runs import queries
@@ -19,9 +19,9 @@ def rest(run: Run, *, reason: str = "", failure: str = "") -> None:
 
     `failure` says why a save that was asked for did not come about; it is never shown as a success.
     """
-    pause = run.pause or {"checkpoint": "save", "requestedAt": timezone.now().isoformat(), "requestedBy": "plan"}
+    pause = run.pause or {"checkpoint": "save", "requestedAt": clock.now().isoformat(), "requestedBy": "plan"}
     newest = queries.newest_restorable(run).first()
     pause |= {"state": "failed" if failure else "paused", "reason": failure, "resourcesReleased": True,
-              "savedStep": newest.step if newest else None, "pausedAt": timezone.now().isoformat()}
+              "savedStep": newest.step if newest else None, "pausedAt": clock.now().isoformat()}
     move(run, "PAUSED", phases=PHASES, actor=SYSTEM, reason=failure or reason, pause=pause, stage={},
          data={"savedStep": pause["savedStep"]})

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
-from django.utils import timezone
 
-from optimize_site.kernel import events
+from optimize_site.kernel import clock, events
 from optimize_site.kernel.auth import SYSTEM
 from runs import queries
 from runs.models import Run, Snapshot
@@ -29,7 +28,7 @@ def tend_snapshots() -> None:
 
 def sweep_all() -> None:
     """One pass over the runs whose snapshots may have become too many."""
-    recent = Q(phase__in=PHASES.open) | Q(ended_at__gte=timezone.now() - LOOKED_AT_AFTER_END)
+    recent = Q(phase__in=PHASES.open) | Q(ended_at__gte=clock.now() - LOOKED_AT_AFTER_END)
     kept = Snapshot.objects.filter(run=OuterRef("pk"), removed_at=None)
     for run in Run.objects.filter(recent, Exists(kept)):
         sweep_run(run)
@@ -64,7 +63,7 @@ def sweep_kind(snapshot: Snapshot, kind: str) -> None:
         if kind not in kinds_of(locked) or is_needed(locked, kind, newest):
             return
         locked.swept = [*locked.swept, kind]
-        locked.removed_at = None if kinds_of(locked) else timezone.now()
+        locked.removed_at = None if kinds_of(locked) else clock.now()
         locked.save(update_fields=["swept", "removed_at"])
         events.record(queries.KIND, locked.run_id, "run.snapshot_swept", actor=SYSTEM,
                       data={"snapshotId": locked.pk, "step": locked.step, "kind": kind})

@@ -6,9 +6,9 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.refusals import go
@@ -53,7 +53,7 @@ def detail(request: HtmxRequest, run_id: str) -> HttpResponse:
 
 
 def _live(run: Run) -> dict[str, Any]:
-    now = timezone.now()
+    now = clock.now()
     is_open = run.phase in PHASES.open
     loss = queries.loss_summary(run)
     cost = queries.cost_of(run)

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 from django.urls import reverse
-from django.utils import timezone
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.errors import NotFound
 from optimize_site.kernel.feeds import Item, feed, finder
 from optimize_site.kernel.ids import looks_like_id
@@ -54,7 +54,7 @@ def waiting(_: Any) -> Iterator[Item]:
 @feed("attention", 10)
 def failed(_: Any) -> Iterator[Item]:
     """Runs that failed in the last days, with the reason and the next step."""
-    since = timezone.now() - timedelta(days=3)
+    since = clock.now() - timedelta(days=3)
     for run in queries.list_runs(phase="failed").filter(ended_at__gte=since)[:5]:
         yield Item("Run", title(run), reverse("runs:detail", args=[run.pk]), run.phase, at=run.ended_at,
                    detail=f"{run.failure_reason} {run.failure_hint}".strip())

@@ -76,6 +76,21 @@ def test_no_code_of_ours_loads_a_pickle_that_a_user_could_supply():
         assert "weights_only=False" not in text, path
 
 
+WALL_CLOCK = re.compile(r"timezone\.now\b|\btime\.time\(|datetime\.(now|today|utcnow)\(|\bNow\(\)")
+OTHERS_CLOCKS = ("kernel/clock.py", "optimize_site/appliance/", "/child/", "/migrations/")
+"""The seam; the supervisor, which stamps what it shows and decides nothing by it; the jobs, which have no Django."""
+
+
+@pytest.mark.requirement("R016")
+def test_the_server_reads_the_wall_clock_in_one_place():
+    sources = [path for app in ("optimize_site", *APPS) for path in (ROOT / app).rglob("*.py")
+               if not any(part in path.as_posix() for part in OTHERS_CLOCKS)]
+    assert len(sources) > 200
+    found = [f"{path.relative_to(ROOT)}:{number}" for path in sources
+             for number, line in enumerate(path.read_text().splitlines(), 1) if WALL_CLOCK.search(line)]
+    assert not found, "use optimize_site.kernel.clock"
+
+
 def test_every_arm_that_a_bar_starts_is_there():
     started = {name for file in (ROOT / "bench").glob("*.py") for name in ARM.findall(file.read_text())}
     assert started and not [name for name in started if not (ROOT / "bench" / "arms" / name).is_file()]

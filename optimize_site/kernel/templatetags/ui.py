@@ -10,12 +10,12 @@ from django import template
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse
-from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import slugify
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.ids import SHOWN
 from optimize_site.kernel.text import plain
 from optimize_site.kernel.words import TERMS, concept_address, state_word
@@ -97,7 +97,7 @@ def when(value: Any) -> SafeString:
         return SafeString("—")
     return format_html('<time datetime="{}" title="{} UTC" data-relative class="nowrap">{}</time>',
                        moment.isoformat(timespec="seconds"), moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"),
-                       _relative((timezone.now() - moment).total_seconds()))
+                       _relative((clock.now() - moment).total_seconds()))
 
 
 def _relative(seconds: float) -> str:
