@@ -27,3 +27,10 @@ def list_judges(*, phase: str = "") -> QuerySet[Judge]:
         raise InvalidInput(f"There is no phase {phase!r} of a judge.", code="unknown_phase",
                            hint=f"One of open, {', '.join(phases.JUDGE.next)}.")
     return rows.filter(phase=phase.upper()) if phase else rows
+
+
+def count_judged(holder_kind: str, holder_id: str) -> int:
+    """How many answers the judges that are held for this work gave, as far as they said."""
+    stages = Judge.objects.filter(holder_kind=holder_kind, holder_id=holder_id, ended_at=None).values_list(
+        "stage", flat=True)
+    return sum(int(stage.get("done") or 0) for stage in stages)

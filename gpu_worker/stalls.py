@@ -7,6 +7,7 @@ is gone.
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from optimize_site.kernel.models import Device
 
 STACKS_SECONDS = 30.0
 STACKS_CHARACTERS = 20_000
+LOOKS = 10
+"""How often at most, within the limit, it is asked what got on elsewhere."""
 BUSY_SHARE = 0.01
 """Of one core: a job on a processor that computes more than this is slow, not stalled."""
 
@@ -26,12 +29,15 @@ class StallWatch:
     """Tells when a job has given no sign of getting on for `limit` seconds.
 
     A sign is anything new in its events and, on a processor, time spent computing: one update of a large batch may
-    take hours. On a GPU only events count, because a thread that waits for a device that hangs spins. Where nobody
-    looked for longer than that it starts anew: whatever stopped this process stopped the job too.
+    take hours. On a GPU only events count, because a thread that waits for a device that hangs spins. What others do
+    for it is a sign too: `elsewhere` counts that. Where nobody looked for longer than the limit it starts anew:
+    whatever stopped this process stopped the job too.
     """
 
-    def __init__(self, folder: Path, *, limit: float, device_kind: str) -> None:
-        self._folder, self.limit, self._device_kind = folder, limit, device_kind
+    def __init__(self, folder: Path, *, limit: float, device_kind: str,
+                 elsewhere: Callable[[], int] = lambda: 0) -> None:
+        self._folder, self.limit, self._device_kind, self._elsewhere = folder, limit, device_kind, elsewhere
+        self._asked, self._counted = 0.0, 0
         self._since: float | None = None
         self._looked = 0.0
         self._said = self._computed = 0.0
@@ -39,11 +45,19 @@ class StallWatch:
     def is_stalled(self, now: float) -> bool:
         """Whether `limit` has passed at `now`, a monotonic clock's seconds, since the last sign or the first look."""
         said, computed = _said(self._folder), self._seconds_computed()
+        counted, self._counted = self._counted, self._count(now)
         busy = computed - self._computed > BUSY_SHARE * self.limit
         unseen, self._looked = now - self._looked > self.limit, now
-        if self._since is None or said != self._said or busy or computed < self._computed or unseen:
+        if self._since is None or said != self._said or busy or computed < self._computed or unseen \
+                or counted != self._counted:
             self._since, self._said, self._computed = now, said, computed
         return now - self._since >= self.limit
+
+    def _count(self, now: float) -> int:
+        if now - self._asked < self.limit / LOOKS:
+            return self._counted
+        self._asked = now
+        return self._elsewhere()
 
     def _seconds_computed(self) -> float:
         if self._device_kind == "gpu":

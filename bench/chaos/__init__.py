@@ -68,6 +68,7 @@ def report(tally: Tally, *, seed: int) -> None:
         print(f"  {count:4}  {kind}")
     for kind in WEIGHTS.keys() - tally.injected.keys():
         print(f"  NEVER: {kind}{f', tried {tally.missed[kind]} times' if tally.missed[kind] else ''}")
+    print("  met runs in " + ", ".join(f"{phase} {count}" for phase, count in tally.phases.most_common()))
     for what in tally.lost:
         print(f"  LOST: {what}")
     print(f"chaos, seed {seed}: {tally.faults} faults in {tally.rounds} rounds of two runs, {tally.attempts} attempts, "

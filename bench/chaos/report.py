@@ -50,6 +50,11 @@ class Tally:
         return Counter(kind for played in self.played for kind, _ in played.faults)
 
     @property
+    def phases(self) -> Counter[str]:
+        """How many faults met a run in which phase."""
+        return Counter(moment.rpartition(", in ")[2] for played in self.played for _, moment in played.faults)
+
+    @property
     def missed(self) -> Counter[str]:
         return Counter(kind for played in self.played for kind in played.missed)
 

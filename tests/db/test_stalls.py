@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 
+from endpoints.models import Judge
+from endpoints.queries import count_judged
 from gpu_worker import drive, processes, stalls
-from optimize_site.kernel import accounts
+from optimize_site.kernel import accounts, clock
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.models import Attempt
 from optimize_site.kernel.work import attempt_folder
@@ -18,7 +20,7 @@ from optimize_site.processes import start_time
 from runs.management.commands import runs as command
 from runs.operations import advance_run
 from runs.render import run_document
-from tests.factories import make_base_model, make_device, make_run, put_weights
+from tests.factories import make_adapter, make_base_model, make_device, make_run, make_workload, put_weights
 from tests.playing import claim, reread
 
 pytestmark = pytest.mark.django_db
@@ -131,3 +133,24 @@ def test_an_event_and_on_a_processor_computing_are_signs_of_getting_on(tmp_path,
 def test_a_worker_that_was_stopped_itself_does_not_call_its_job_stalled(tmp_path):
     watch = stalls.StallWatch(tmp_path, limit=60.0, device_kind="gpu")
     assert [watch.is_stalled(now) for now in (0.0, 7200.0, 7259.0, 7260.0)] == [False, False, False, True]
+
+
+@pytest.mark.requirement("R361")
+def test_a_job_that_waits_for_judges_gets_on_as_long_as_they_answer(tmp_path):
+    answered = 0
+    watch = stalls.StallWatch(tmp_path, limit=1800, device_kind="gpu", elsewhere=lambda: answered)
+    for now in range(10, 7200, 60):
+        answered += 1
+        assert not watch.is_stalled(now)
+    last = now
+    silent = [later for later in range(last, 12_000, 60) if watch.is_stalled(later)]
+    assert last + 1800 <= silent[0] <= last + 1800 + 1800 // stalls.LOOKS + 60
+
+
+@pytest.mark.requirement("R361")
+def test_only_the_answers_of_the_judges_that_are_held_for_a_job_count_for_it():
+    model = make_adapter(make_workload(), make_base_model())
+    for holder, done, ended_at in (("a", 3, None), ("a", 4, clock.now()), ("b", 5, None)):
+        Judge.objects.create(holder_kind="run", holder_id=holder, model=model, profile="cpu", phase="READY",
+                             ended_at=ended_at, stage={"name": "judging", "done": done})
+    assert (count_judged("run", "a"), count_judged("evaluation", "a")) == (3, 0)
