@@ -29,16 +29,20 @@ TENDING: tuple[Step, ...] = (runs.operations.tend_snapshots, datasets.operations
                             blobs.end_holds_ahead)
 
 
-def advance_everything(*, is_thorough: bool = True) -> None:
-    """One pass over all open work. A step that raises is logged and does not keep the others from theirs.
+def advance_everything(*, is_thorough: bool = True) -> bool:
+    """One pass over all open work, and whether the database answered all of it. A step that raises is logged and does
+    not keep the others from theirs.
 
     A thorough pass also tidies up, and rings for what waits in case a bell was lost.
     """
+    answered = True
     for step in (*STEPS, reap, *((*TENDING, ring_waiting) if is_thorough else ())):
         try:
             step()
-        except Exception:  # one row's fault must not stop the box's other work; it is logged with its traceback
+        except Exception as error:  # one row's fault must not stop the box's other work; it is logged whole
             log.exception("control step failed", extra={"action": "control_step_failed", "step": step.__module__})
+            answered = answered and not isinstance(error, OperationalError | InterfaceError)
+    return answered
 
 
 def reap() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, transaction
 
-from endpoints.queries import count_judged
 from gpu_worker import claims, processes, stalls, tail
 from gpu_worker.control_file import write_control
 from gpu_worker.engines import plans
@@ -31,6 +30,8 @@ RENEW_SECONDS = 5.0
 WATCH_SECONDS = 0.5
 PATIENCE = {"stop": 60.0, "drop": 60.0, "pause": 600.0}
 BIRTH_SECONDS = 15.0
+UNREACHABLE_SECONDS, FULL_SECONDS = 0.5, 1.0
+UNREACHABLE = (OperationalError, InterfaceError)
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 Starter = Callable[..., int]
 ShouldStop = Callable[[], bool]
@@ -39,13 +40,25 @@ ShouldStop = Callable[[], bool]
 def serve_slot(device_uuid: str, slot: int, *, should_stop: ShouldStop, starter: Starter = start_job) -> None:
     """Adopt what the slot still holds, then claim and drive work until nothing waits or the worker is to stop."""
     while not should_stop():
-        attempt = claims.adopt(device_uuid, slot) or claims.claim(device_uuid, slot)
-        if attempt is None:
+        try:
+            attempt = claims.adopt(device_uuid, slot) or claims.claim(device_uuid, slot)
+            driver = Driver(attempt, should_stop=should_stop, starter=starter) if attempt else None
+        except UNREACHABLE as error:
+            _await_database(error)  # the bell that woke this worker does not ring again by itself
+            continue
+        if driver is None:
             return
         try:
-            Driver(attempt, should_stop=should_stop, starter=starter).drive()
+            driver.drive()
         except LeaseLost as lost:
-            log.warning("lease lost", extra={"action": "lease_lost", "attempt": attempt.pk, "reason": lost.detail})
+            log.warning("lease lost", extra={"action": "lease_lost", "attempt": driver.attempt.pk,
+                                             "reason": lost.detail})
+
+
+def _await_database(error: Exception) -> None:
+    log.warning("database unreachable", extra={"action": "database_wait", "error": str(error)})
+    close_old_connections()
+    time.sleep(UNREACHABLE_SECONDS)
 
 
 class Driver:
@@ -61,8 +74,7 @@ class Driver:
         self.asked_since = 0.0
         self.planned: dict[str, Any] | None = None
         self.stall = stalls.StallWatch(self.folder, limit=float(setting("trainer.jobs.stalled-seconds")),
-                                       device_kind=attempt.lease.device.kind,
-                                       elsewhere=lambda: count_judged(attempt.holder_kind, attempt.holder_id))
+                                       device_kind=attempt.lease.device.kind)
 
     def drive(self) -> None:
         """Until the job is gone and its end is stored. Raises LeaseLost where another worker took over."""
@@ -75,18 +87,17 @@ class Driver:
             time.sleep(POLL_SECONDS)
 
     def _survive(self, step: Callable[[], bool | None], *, waits_for_room: bool = True) -> bool:
-        """Run a step; an unreachable database or a full disk costs a second, never the job. Gives whether the step did
+        """Run a step; an unreachable database or a full disk costs a moment, never the job. Gives whether the step did
         something."""
         try:
             return bool(step())
-        except (OperationalError, InterfaceError) as error:
-            log.warning("database unreachable", extra={"action": "database_wait", "error": str(error)})
-            close_old_connections()
+        except UNREACHABLE as error:
+            _await_database(error)
         except OSError as error:
             if not (waits_for_room and is_full(error)):
                 raise
             log.warning("disk full", extra={"action": "disk_wait", "error": str(error)})
-        time.sleep(1.0)
+            time.sleep(FULL_SECONDS)
         return False
 
     def settle(self) -> None:

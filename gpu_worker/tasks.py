@@ -64,14 +64,14 @@ def serve_alone(device: str, slot: int) -> None:
 
 @shared_task(name="gpu_worker.advance", ignore_result=True)
 def advance() -> None:
-    """Take every control step that is due; twice a minute tidy up too, and ring again for whatever waits."""
+    """Take every control step that is due; twice a minute tidy up too, and ring again for whatever waits. What an
+    unreachable database kept from being tidied is the next pass's."""
     from gpu_worker.control import advance_everything
 
     global _thorough_at
     close_old_connections()
     started = time.monotonic()
     is_thorough = started >= _thorough_at
-    if is_thorough:
+    if advance_everything(is_thorough=is_thorough) and is_thorough:
         _thorough_at = started + THOROUGH_SECONDS
-    advance_everything(is_thorough=is_thorough)
     log.debug("advanced", extra={"action": "advanced", "seconds": time.monotonic() - started})

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from django.db import OperationalError
 
 from optimize_site.appliance.places import Places
 from optimize_site.appliance.roster import device_services
@@ -62,5 +63,53 @@ def test_only_a_thorough_pass_tidies_up_and_rings_for_what_waits(monkeypatch: py
     control.advance_everything(is_thorough=False)
     assert done == ["step", "reap"]
     done.clear()
-    control.advance_everything()
+    assert control.advance_everything()
     assert done == ["step", "reap", "tidy", "ring"]
+
+
+def test_what_an_unreachable_database_kept_from_being_tidied_is_the_next_passs(monkeypatch: pytest.MonkeyPatch):
+    """Not one half a minute later: whatever waits has no other bell."""
+    from gpu_worker import control, tasks
+
+    thorough: list[bool] = []
+    answers = [OperationalError("the database system is starting up"), None, None, RuntimeError("one row's fault")]
+
+    def tidy() -> None:
+        if answer := answers.pop(0):
+            raise answer
+
+    def advance(*, is_thorough: bool) -> bool:
+        thorough.append(is_thorough)
+        return passed(is_thorough=is_thorough)
+
+    passed = control.advance_everything
+    for name in ("reap", "ring_waiting"):
+        monkeypatch.setattr(control, name, lambda: None)
+    monkeypatch.setattr(control, "STEPS", ())
+    monkeypatch.setattr(control, "TENDING", (tidy,))
+    monkeypatch.setattr(control, "advance_everything", advance)
+    monkeypatch.setattr(tasks, "_thorough_at", 0.0)
+    monkeypatch.setattr(tasks, "close_old_connections", lambda: None)
+    for _ in range(3):
+        tasks.advance()
+    assert thorough == [True, True, False]
+    assert passed() and passed(), "another fault is no reason to tidy up all the time"
+
+
+def test_a_worker_that_starts_before_its_database_waits_for_it(monkeypatch: pytest.MonkeyPatch):
+    """Its bell does not ring again: what its slot still holds would wait for the lease to run out."""
+    from gpu_worker import claims, drive
+
+    asked: list[str] = []
+
+    def adopt(device: str, slot: int) -> None:
+        asked.append("adopt")
+        if len(asked) < 3:
+            raise OperationalError("the database system is starting up")
+
+    monkeypatch.setattr(claims, "adopt", adopt)
+    monkeypatch.setattr(claims, "claim", lambda device, slot: asked.append("claim"))
+    monkeypatch.setattr(drive, "close_old_connections", lambda: None)
+    monkeypatch.setattr(drive.time, "sleep", lambda seconds: None)
+    drive.serve_slot("cpu", 0, should_stop=lambda: False)
+    assert asked == ["adopt", "adopt", "adopt", "claim"]
