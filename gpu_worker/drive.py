@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, transaction
 
+from endpoints.queries import count_judged
 from gpu_worker import claims, processes, stalls, tail
 from gpu_worker.control_file import write_control
 from gpu_worker.engines import plans
@@ -74,7 +75,8 @@ class Driver:
         self.asked_since = 0.0
         self.planned: dict[str, Any] | None = None
         self.stall = stalls.StallWatch(self.folder, limit=float(setting("trainer.jobs.stalled-seconds")),
-                                       device_kind=attempt.lease.device.kind)
+                                       device_kind=attempt.lease.device.kind,
+                                       elsewhere=lambda: count_judged(attempt.holder_kind, attempt.holder_id))
 
     def drive(self) -> None:
         """Until the job is gone and its end is stored. Raises LeaseLost where another worker took over."""
