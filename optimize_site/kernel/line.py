@@ -15,9 +15,11 @@ WAITING = ("AWAITING_CAPACITY", "AWAITING_GRADER", "PENDING")
 def end_of_line() -> datetime:
     """The place behind all that waits: now, or a moment later than that where the clock was set back meanwhile."""
     now = clock.now()
-    ahead = [kind._default_manager.filter(phase__in=WAITING, queued_at__gt=now).aggregate(last=Max("queued_at"))["last"]
-             for kind in _kinds()]
-    return max([now, *(last + timedelta(milliseconds=1) for last in ahead if last is not None)])
+    places: list[datetime] = [now]
+    for kind in _kinds():
+        ahead = kind._default_manager.filter(phase__in=WAITING, queued_at__gt=now)
+        places += [last + timedelta(milliseconds=1) for last in ahead.aggregate(last=Max("queued_at")).values() if last]
+    return max(places)
 
 
 @cache
