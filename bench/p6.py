@@ -56,6 +56,7 @@ class Spent:
 
 
 def _registered(home: Path, path: Path, more: list[str], spent: Spent) -> float:
+    os.sync()  # the file was just written, and the disk has but one way in
     size, took = path.stat().st_size, seconds(lambda: spent.on(lambda: register(path, *more)))
     path.unlink()
     forget(home)
@@ -64,6 +65,7 @@ def _registered(home: Path, path: Path, more: list[str], spent: Spent) -> float:
 
 
 def _passed(path: Path, spent: Spent) -> float:
+    os.sync()
     size, took = path.stat().st_size, seconds(lambda: spent.on(lambda: one_pass(path)))
     path.unlink()
     os.sync()

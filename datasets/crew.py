@@ -1,8 +1,12 @@
-"""Looks at the stretches of a large file with several processes; whoever asks helps out while they are all busy."""
+"""Looks at the stretches of a large file with several processes; whoever asks helps out while they are all busy.
+
+The processes stay for a while after a file, for the next one: a dataset comes in many, one after the other.
+"""
 
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -16,6 +20,8 @@ from datasets.stretches import Region, Stretch, examine_region, stretch_of
 ROOT = Path(__file__).resolve().parents[1]
 MOST_HELPERS = 6
 ASKED_AHEAD = 2
+KEPT_SECONDS = 5.0
+"""So long a helper that nobody asks is kept."""
 
 
 class Helper:
@@ -36,6 +42,11 @@ class Helper:
         """Ask for a region."""
         self._asked.append(self._thread.submit(self._ask, region))
         return self._asked[-1]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a region, as a process that lives."""
+        return all(asked.done() for asked in self._asked) and self._process.poll() is None
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
@@ -60,8 +71,47 @@ class Helper:
         return stretch_of(orjson.loads(answer)) if answer else examine_region(region)
 
 
+class Resting:
+    """Helpers that nobody asks; they end when nobody did for KEPT_SECONDS."""
+
+    def __init__(self) -> None:
+        self._lock, self._helpers, self._ending = threading.Lock(), list[Helper](), threading.Timer(0, self.end)
+
+    def taken(self) -> Helper:
+        """One that rests, else a new one."""
+        with self._lock:
+            while self._helpers:
+                helper = self._helpers.pop()
+                if helper.is_idle:
+                    return helper
+                helper.close()
+        return Helper()
+
+    def lay(self, helpers: list[Helper]) -> None:
+        """Keep those that are done with all they were asked for; end the others."""
+        idle = [helper for helper in helpers if helper.is_idle]
+        for helper in helpers:
+            if helper not in idle:
+                helper.close()
+        if not idle:
+            return
+        with self._lock:
+            self._helpers += idle
+            self._ending.cancel()
+            self._ending = threading.Timer(KEPT_SECONDS, self.end)
+            self._ending.daemon = True
+            self._ending.start()
+
+    def end(self) -> None:
+        """End them all."""
+        with self._lock:
+            resting, self._helpers = self._helpers, []
+        for helper in resting:
+            helper.close()
+
+
 class Crew:
-    """Hands out regions; helpers start with the first region they are needed for."""
+    """Hands out regions; helpers come with the first region they are needed for."""
 
     def __init__(self, helpers: int):
         self._wanted, self._helpers = helpers, list[Helper]()
@@ -76,15 +126,17 @@ class Crew:
         return done
 
     def close(self) -> None:
-        for helper in self._helpers:
-            helper.close()
+        resting.lay(self._helpers)
 
     def _free(self) -> Helper | None:
         free = next((helper for helper in self._helpers if helper.has_room), None)
         if free is None and len(self._helpers) < self._wanted:
-            free = Helper()
+            free = resting.taken()
             self._helpers.append(free)
         return free
+
+
+resting = Resting()
 
 
 def helpers_wanted() -> int:
@@ -94,7 +146,7 @@ def helpers_wanted() -> int:
 
 @contextmanager
 def crew() -> Iterator[Crew]:
-    """A crew for the cores of this machine; its processes end with the block."""
+    """A crew for the cores of this machine; with the block its processes are another's, or end."""
     it = Crew(helpers_wanted())
     try:
         yield it

@@ -76,6 +76,7 @@ class Examination:
     def __init__(self, path: Path, helpers: Crew, *, compared: int = MAX_COMPARED_ROWS, before: Identity | None = None):
         self.path, self.size_bytes, self.compared = path, 0, compared
         self._crew, self._hashing, self._hashed = helpers, ThreadPoolExecutor(1), list[Future[None]]()
+        self._buffer = memoryview(b"")
         self._whole, self._identity = Stretch(), Identity()
         self._together = before.going_on() if before is not None else None
         self._pending: deque[tuple[Region, Future[Stretch]]] = deque()
@@ -131,21 +132,25 @@ class Examination:
             self._hashed.append(self._hashing.submit(self._hash, region, stretch.is_exact))
 
     def _hash(self, region: Region, is_exact: bool) -> None:
-        for identity in filter(None, (self._identity, self._together)):
-            if is_exact:
-                identity.add_exact(_views(region))
-            else:
+        identities = list(filter(None, (self._identity, self._together)))
+        if not is_exact:
+            for identity in identities:
                 identity.add(read_region(region))
+            return
+        for view in self._views(region):
+            for identity in identities:
+                identity.add_exact([view])
 
-
-def _views(region: Region) -> Iterator[memoryview]:
-    """A region's bytes, in large pieces of one buffer: hashing one lets the other threads run."""
-    buffer, at = memoryview(bytearray(min(CHUNK, region.end - region.start))), region.start
-    with Path(region.path).open("rb", buffering=0) as file:
-        while at < region.end:
-            size = os.preadv(file.fileno(), [buffer[:region.end - at]], at)
-            at += size
-            yield buffer[:size]
+    def _views(self, region: Region) -> Iterator[memoryview]:
+        """A region's bytes, in large pieces of one buffer: hashing one lets the other threads run."""
+        if not self._buffer:
+            self._buffer = memoryview(bytearray(CHUNK))
+        at = region.start
+        with Path(region.path).open("rb", buffering=0) as file:
+            while at < region.end:
+                size = os.preadv(file.fileno(), [self._buffer[:region.end - at]], at)
+                at += size
+                yield self._buffer[:size]
 
 
 @contextmanager

@@ -77,8 +77,8 @@ class Shard(models.Model):
 class Upload(models.Model):
     """A dataset on its way in, shard by shard; kept for some days so that a stopped upload goes on where it was.
 
-    `planned` lists `{"path", "sha256", "bytes"}` of every shard in order, as the sender announced them; its shards are
-    not collected as long as the row is there.
+    `planned` lists `{"path", "sha256", "bytes", "isHashed"}` of every shard in order, as the sender announced them; one
+    that was announced without its SHA-256 has it once it came. They are not collected as long as the row is there.
     """
 
     class Phase(models.TextChoices):

@@ -92,5 +92,5 @@ def listed_upload(upload: Upload) -> dict[str, Any]:
 def upload(upload: Upload) -> dict[str, Any]:
     """An upload with its shards; `missing` is what is still to be sent, by path."""
     missing = [item["path"] for item in upload_queries.lacking(upload)]
-    return listed_upload(upload) | {"shards": upload.planned, "missing": missing,
+    return listed_upload(upload) | {"shards": upload_queries.listing(upload), "missing": missing,
                                     "namesImages": upload_queries.names_images(upload)}

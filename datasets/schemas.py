@@ -20,10 +20,17 @@ class AskedImages(Body):
 
 
 class PlannedShard(Body):
-    """One shard of an upload: the SHA-256 of its bytes, and how many they are."""
+    """One shard of an upload: the SHA-256 of its bytes, and how many they are. Without the hash it is sent in any case,
+    and what comes tells it."""
 
-    sha256: str
+    sha256: str = ""
     bytes: int
+
+
+class AskedSizes(Body):
+    """How many bytes each shard of a file has."""
+
+    bytes: list[int] = Field(max_length=1000)
 
 
 class NewUpload(Body):

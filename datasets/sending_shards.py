@@ -1,11 +1,15 @@
-"""Registers a file by sending its shards: announced by their hashes, so that what the box holds is not sent again."""
+"""Registers a file by sending its shards; what the box holds is not sent again.
+
+The box may hold a shard where it holds a file of rows of the very same size. Such a shard is hashed, and announced by
+its hash; the others are announced by their size, and read once, while they are sent.
+"""
 
 import hashlib
 import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from datasets.cutting import Cut, count_lines, plan_shards
+from datasets.errors import ShardMismatch
 from datasets.ingest import refuse_other_file, refuse_too_large
 from datasets.lines import LineBatches
 from datasets.sending import Bar, bar, is_archive, limits, read_part, send_whole
@@ -59,12 +64,20 @@ def plan(command: NounCommand, path: Path, shard_bytes: int | None) -> list[Cut]
 
 
 def _open(command: NounCommand, reference: str, path: Path, cuts: Sequence[Cut], stated: dict[str, Any]) -> Any:
-    with bar(command, path.stat().st_size, "Reading") as watched, ThreadPoolExecutor(
-            min(HASHED_AT_ONCE, len(os.sched_getaffinity(0)))) as threads:
-        hashes = list(threads.map(lambda cut: _hash(path, cut, watched), cuts))
-    shards = [{"sha256": sha256, "bytes": cut.size} for sha256, cut in zip(hashes, cuts, strict=True)]
+    hashes = _hashes(command, path, cuts)
+    shards = [{"sha256": hashes.get(cut, ""), "bytes": cut.size} for cut in cuts]
     body = {"reference": reference, "shards": shards, **stated}
     return _patiently(lambda: command.client.post(ROUTES, body))
+
+
+def _hashes(command: NounCommand, path: Path, cuts: Sequence[Cut]) -> dict[Cut, str]:
+    """The hashes of the shards that the box may hold."""
+    sizes = sorted({cut.size for cut in cuts})
+    held = set(_patiently(lambda: command.client.post(f"{ROUTES}/sizes", {"bytes": sizes}))["held"])
+    read = [cut for cut in cuts if cut.size in held]
+    with bar(command, sum(cut.size for cut in read), "Reading") as watched, ThreadPoolExecutor(
+            min(HASHED_AT_ONCE, len(os.sched_getaffinity(0)))) as threads:
+        return dict(zip(read, threads.map(lambda cut: _hash(path, cut, watched), read), strict=True))
 
 
 def _hash(path: Path, cut: Cut, watched: Bar) -> str:
@@ -83,18 +96,31 @@ def _send(command: NounCommand, path: Path, cuts: Sequence[Cut], upload: Any) ->
         watched.add(held)
         for item, cut in zip(upload["shards"], cuts, strict=True):
             if item["path"] in missing:
-                _send_one(command, path, cut, f"{ROUTES}/{upload['id']}/shards/{quote(item['path'])}", watched)
+                _send_one(command, path, cut, item, f"{ROUTES}/{upload['id']}/shards/{quote(item['path'])}", watched)
 
 
-def _send_one(command: NounCommand, path: Path, cut: Cut, route: str, watched: Bar) -> None:
+def _send_one(command: NounCommand, path: Path, cut: Cut, item: Any, route: str, watched: Bar) -> None:
     def put() -> None:
-        chunks = watched.passing(read_part(path, cut.start, cut.end))
-        command.client.send("PUT", route, chunks, cut.size)
+        chunks, sent = watched.passing(read_part(path, cut.start, cut.end)), hashlib.sha256()
+        if item["sha256"] or command.client.is_here:
+            command.client.send("PUT", route, chunks, cut.size)
+            return
+        found = command.client.send("PUT", route, _hashing(chunks, sent), cut.size)
+        if found["sha256"] != sent.hexdigest():
+            raise ShardMismatch(f"{item['path']} was sent as {sent.hexdigest()[:12]} and came as "
+                                f"{found['sha256'][:12]}.", hint="Run the command again: bytes changed on the way.")
 
     try:
         _patiently(put)
     except OperationError as error:
         raise _with_lines_of(path, cut, error) from error
+
+
+def _hashing(chunks: Iterator[bytes], digest: Any) -> Iterator[bytes]:
+    """The chunks, hashed as they pass."""
+    for chunk in chunks:
+        digest.update(chunk)
+        yield chunk
 
 
 def _complete(command: NounCommand, path: Path, upload_id: str) -> Any:

@@ -1,5 +1,6 @@
 """Reads of uploads in shards: the limits, what one still lacks."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -49,6 +50,21 @@ def lacking(upload: Upload) -> list[dict[str, Any]]:
     """The shards that the box does not hold, in order; those it holds stay here meanwhile."""
     held = hold(item["sha256"] for item in upload.planned)
     return [item for item in upload.planned if item["sha256"] not in held]
+
+
+def is_hashed(item: dict[str, Any]) -> bool:
+    """Whether a shard's sender said its SHA-256 beforehand; an upload of an earlier version always did."""
+    return bool(item.get("isHashed", True))
+
+
+def listing(upload: Upload) -> list[dict[str, Any]]:
+    """The shards as a version lists them; the SHA-256 is empty of one that did not come and was not hashed before."""
+    return [{key: item[key] for key in ("path", "sha256", "bytes")} for item in upload.planned]
+
+
+def held_sizes(sizes: Iterable[int]) -> list[int]:
+    """Which of these sizes a file of rows has that the box holds: only such a file may be held already."""
+    return sorted(set(Shard.objects.filter(size_bytes__in=set(sizes)).values_list("size_bytes", flat=True)))
 
 
 def names_images(upload: Upload) -> bool:

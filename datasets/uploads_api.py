@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from datasets import operations, render, upload_queries
-from datasets.schemas import Completion, NewUpload
+from datasets.schemas import AskedSizes, Completion, NewUpload
 from optimize_site.kernel.api import DEFAULT_LIMIT, page
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.bodies import body_chunks, body_length
@@ -30,6 +30,12 @@ def open_upload(request: HttpRequest, body: NewUpload) -> Status[Any]:
     return Status(201 if is_new else 200, render.upload(upload))
 
 
+@router.post("/sizes")
+def ask_sizes(request: HttpRequest, body: AskedSizes) -> dict[str, Any]:
+    """Which of these sizes a file of rows has that is held here: a shard of another size is not, and needs no hash."""
+    return {"held": upload_queries.held_sizes(body.bytes)}
+
+
 @router.get("/{upload_id}")
 def get_upload(request: HttpRequest, upload_id: str) -> dict[str, Any]:
     """An upload: its shards, and which are missing."""
@@ -40,8 +46,9 @@ def get_upload(request: HttpRequest, upload_id: str) -> dict[str, Any]:
 def put_shard(request: HttpRequest, upload_id: str, path: str) -> dict[str, Any]:
     """Send one shard as the body; every row is checked, and a shard with a bad one is refused whole."""
     upload = upload_queries.get_upload(upload_id)
-    operations.put_shard(upload, path, body_chunks(request), length=body_length(request), actor=actor_of(request))
-    return render.listed_upload(upload) | {"path": path}
+    sha256 = operations.put_shard(upload, path, body_chunks(request), length=body_length(request),
+                                  actor=actor_of(request))
+    return render.listed_upload(upload) | {"path": path, "sha256": sha256}
 
 
 @router.post("/{upload_id}/complete", response={200: Any, 201: Any})

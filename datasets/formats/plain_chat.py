@@ -1,16 +1,17 @@
 """Takes in plain chat rows fast: every message one of text, nothing beside role and content.
 
 A line is taken only where it is good beyond doubt; the full rule looks at every other. The parser is as strict as the
-full rule's (control characters, lone surrogates, UTF-8, trailing commas). What it lets through shows in the bytes: a
-key written twice in how often it stands there, U+0000 as an escape. Many lines are looked at together, because asking
-Python once a thousand lines costs next to nothing and once a line costs as much as parsing it.
+full rule's (control characters, lone surrogates, UTF-8, trailing commas). What it lets through shows in the bytes. Most
+are what the rows are written as, and nothing else; in others a key written twice shows in how often it stands there,
+U+0000 as an escape. Many lines are looked at together, because asking Python once a thousand lines costs next to
+nothing and once a line costs as much as parsing it.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
-from itertools import chain
+from itertools import chain, repeat
 from operator import add, attrgetter, itemgetter
 from types import GenericAlias
 from typing import cast
@@ -18,10 +19,13 @@ from typing import cast
 import msgspec
 
 from datasets.findings import Findings, odd_turns, plain_prompt
+from datasets.formats.writing import Writing
 from datasets.lines import Batch
 from datasets.statistics import MAX_TURNS, Statistics
 
 MAX_SHAPES = 1000
+PUT_OFF = 15
+"""So many pieces are not written anew behind one that was written otherwise: a writer has its ways."""
 OPENING = b'{"messages"'
 
 # U+0000, and the letters and quotes whose escapes would hide a key from counting.
@@ -72,16 +76,43 @@ class Shape:
     odd: tuple[str, ...]
 
 
+class Usual:
+    """What rows of these roles and no others are decoded by, and how they are written."""
+
+    def __init__(self, types: Types):
+        self.types, self.shape, self.decoder = types, shape_of(types), _decoder_of(types)
+        self._writing, self._put_off = Writing(self.shape.roles), 0
+
+    def texts(self, written: bytes) -> list[list[str]] | None:
+        """The texts of each message in turn, those of all rows, where the lines are good rows beyond doubt."""
+        if self._put_off:
+            self._put_off -= 1
+            return None
+        try:
+            rows = self.decoder.decode_lines(written)
+        except msgspec.DecodeError:
+            return None
+        texts = [list(map(_content, column)) for column in zip(*map(_messages, rows), strict=True)]
+        is_good = bool(rows) and all(texts[-1]) and self._writing.is_of(written, texts)
+        is_good = is_good and not any(map(_holds_nul, texts))
+        self._put_off = 0 if is_good else PUT_OFF
+        return texts if is_good else None
+
+
 class PlainChat:
     """Takes lines into statistics and findings."""
 
     def __init__(self, statistics: Statistics, findings: Findings):
         self.statistics, self.findings = statistics, findings
         self._shapes: dict[Types, Shape] = {}
-        self._usual: tuple[Types, Decoder] | None = None
+        self._usual: Usual | None = None
 
     def take(self, batch: Batch) -> list[int]:
         """Take in the plain rows among the lines; gives the places of the others."""
+        texts = self._usual.texts(batch.written) if self._usual is not None else None
+        if texts is not None:
+            self._take_usual(self._usual, texts, batch.first)
+            return []
         messages, shapes, places = self._decoded(batch)
         known = self._known(shapes)
         is_whole = len(places) == batch.num_lines
@@ -95,22 +126,33 @@ class PlainChat:
         self._notice(messages, shapes, known, [batch.first + place for place in places])
         return [] if len(places) == batch.num_lines else sorted(set(range(batch.num_lines)).difference(places))
 
+    def _take_usual(self, usual: Usual, texts: list[list[str]], first: int) -> None:
+        """Take in rows of the usual roles from line `first` on, one a line."""
+        shape, lines = usual.shape, range(first, first + len(texts[0]))
+        self._count_texts(shape, texts)
+        if shape.odd:
+            for line in lines:
+                self.findings.note(shape.odd, line)
+        number = max(0, self.findings.num_to_compare)
+        if number:
+            asked = map("\0".join, zip(repeat(shape.asked), *(column[:number] for column in texts[:-1]), strict=False))
+            self.findings.compare_all(map(str.encode, asked), map(str.encode, texts[-1][:number]), lines[:number])
+
     def _decoded(self, batch: Batch) -> tuple[list[Messages], list[Types], Sequence[int]]:
         """The messages and the roles of the lines that are shaped like plain rows, and where these stand.
 
         Rows of one file tend to have the same roles: those of the last lines are tried first, for all lines together.
         """
         if self._usual is not None:
-            types, decoder = self._usual
-            rows = _all_decoded(batch, decoder)
+            rows = _all_decoded(batch, self._usual.decoder)
             if rows is not None:
-                return list(map(_messages, rows)), [types] * len(rows), range(len(rows))
+                return list(map(_messages, rows)), [self._usual.types] * len(rows), range(len(rows))
             self._usual = None
         rows, places = _decodable(batch)
         messages = list(map(_messages, rows))
         shapes = [tuple(map(type, row)) for row in messages]
-        if len(shapes) == batch.num_lines and shapes.count(shapes[0]) == len(shapes):
-            self._usual = shapes[0], _decoder_of(shapes[0])
+        if len(shapes) == batch.num_lines and shapes.count(shapes[0]) == len(shapes) and shape_of(shapes[0]).is_good:
+            self._usual = Usual(shapes[0])
         return messages, shapes, places
 
     def _known(self, shapes: list[Types]) -> dict[Types, Shape]:
@@ -121,14 +163,17 @@ class PlainChat:
         return self._shapes
 
     def _count(self, messages: list[Messages], shapes: list[Types], known: dict[Types, Shape]) -> None:
-        statistics = self.statistics
-        statistics.num_rows += len(messages)
         for types, rows in _by_shape(messages, shapes):
-            statistics.turns[min(known[types].roles.count("user"), MAX_TURNS)] += len(rows)
-            statistics.num_system_rows += len(rows) * (types[0] is System)
-            texts = [list(map(_content, column)) for column in zip(*rows, strict=True)]
-            statistics.row_lengths.add_all(reduce(partial(map, add), (map(len, column) for column in texts)))
-            statistics.add_answers(texts[-1])
+            self._count_texts(known[types], [list(map(_content, column)) for column in zip(*rows, strict=True)])
+
+    def _count_texts(self, shape: Shape, texts: list[list[str]]) -> None:
+        """Count rows of one shape by the texts of each message in turn."""
+        statistics, number = self.statistics, len(texts[0])
+        statistics.num_rows += number
+        statistics.turns[min(shape.roles.count("user"), MAX_TURNS)] += number
+        statistics.num_system_rows += number * (shape.roles[0] == "system")
+        statistics.row_lengths.add_all(reduce(partial(map, add), (map(len, column) for column in texts)))
+        statistics.add_answers(texts[-1])
 
     def _notice(self, messages: list[Messages], shapes: list[Types], known: dict[Types, Shape],
                 lines: list[int]) -> None:
@@ -190,6 +235,10 @@ def _all_decoded(batch: Batch, decoder: Decoder) -> list[PlainRow] | None:
         return list(map(decoder.decode, batch.lines))
     except msgspec.DecodeError:
         return None
+
+
+def _holds_nul(texts: list[str]) -> bool:
+    return "\0" in "".join(texts)
 
 
 def _are_good(written: bytes, messages: list[Messages], shapes: list[Types], known: Mapping[Types, Shape]) -> bool:

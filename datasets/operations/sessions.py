@@ -28,7 +28,7 @@ from datasets.operations.intake import Contents, contents_of_rows, keep_shard, l
 from datasets.operations.registering import Registered, check_names, check_stated_format, keep_version
 from datasets.queries import example_set
 from datasets.stretches import Region, Stretch, read_region, stretch_of
-from datasets.upload_queries import KEPT_FOR, lacking, limits, shard_of
+from datasets.upload_queries import KEPT_FOR, is_hashed, lacking, limits, listing, shard_of
 from optimize_site.kernel import clock
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.blobs import blob_path, hold
@@ -54,7 +54,10 @@ OPEN, REGISTERED = Upload.Phase.OPEN, Upload.Phase.REGISTERED
 
 @dataclass(frozen=True)
 class Announced:
-    """What the sender says of an upload: the SHA-256 and bytes of each shard in order, and what to register."""
+    """What the sender says of an upload: the SHA-256 and bytes of each shard in order, and what to register.
+
+    The SHA-256 is empty of a shard that the sender did not read beforehand; what comes tells it.
+    """
 
     reference: str
     shards: Sequence[tuple[str, int]]
@@ -70,6 +73,7 @@ class Announced:
 def open_upload(announced: Announced, *, actor: Actor) -> tuple[Upload, bool]:
     """Announce a dataset's shards; gives the upload that is open for the same shards under the same name, with False.
 
+    Of a shard that came already the sender has to show the SHA-256, else it is another upload.
     Raises ShardInvalid for shards beyond the limits, ShardMismatch for bytes of another length than the box holds,
     InvalidReference, ReservedAlias, FormatUnknown, FormatMismatch, NamespaceArchived, MalformedLineage, Forbidden.
     """
@@ -86,19 +90,28 @@ def open_upload(announced: Announced, *, actor: Actor) -> tuple[Upload, bool]:
               "lineage": announced.lineage, "expires_at": clock.now() + KEPT_FOR}
     with transaction.atomic():
         _one_at_a_time(announced.reference, actor.name, planned)
-        found = Upload.objects.select_for_update().filter(
-            phase=OPEN, reference=announced.reference, created_by=actor.name, planned=planned).first()
+        kept = Upload.objects.select_for_update().filter(phase=OPEN, reference=announced.reference,
+                                                         created_by=actor.name)
+        found = next((upload for upload in kept if _are_same(upload.planned, planned)), None)
         if found is None:
             return Upload.objects.create(reference=announced.reference, planned=planned, created_by=actor.name,
                                          **stated), True
-        Upload.objects.filter(pk=found.pk).update(**stated)
+        known = [item if item["sha256"] else before for before, item in zip(found.planned, planned, strict=True)]
+        Upload.objects.filter(pk=found.pk).update(planned=known, **stated)
     found.refresh_from_db()
     return found, False
 
 
+def _are_same(kept: Sequence[dict[str, Any]], announced: Sequence[dict[str, Any]]) -> bool:
+    """Whether an announcement is of the shards of an open upload: as large each, and each that is known the same."""
+    return [item["bytes"] for item in kept] == [item["bytes"] for item in announced] and all(
+        before["sha256"] in ("", item["sha256"]) for before, item in zip(kept, announced, strict=True))
+
+
 def _one_at_a_time(reference: str, sender: str, planned: list[dict[str, Any]]) -> None:
-    """Wait for who announces the very same upload, until the transaction ends, and so find what they opened."""
-    key = int.from_bytes(bytes.fromhex(sha256_json([reference, sender, planned]))[:8], signed=True)
+    """Wait for who announces an upload as large, until the transaction ends, and so find what they opened."""
+    sizes = [item["bytes"] for item in planned]
+    key = int.from_bytes(bytes.fromhex(sha256_json([reference, sender, sizes]))[:8], signed=True)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
 
@@ -111,14 +124,14 @@ def _planned(shards: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
     problems = list(_shard_problems(shards, int(most["maxBytes" if len(shards) == 1 else "maxShardBytes"])))
     if problems:
         raise ShardInvalid(f"{problems[0].path}: {problems[0].message}", problems=problems[:20])
-    return [{"path": shard_path(place, len(shards)), "sha256": sha256, "bytes": size}
+    return [{"path": shard_path(place, len(shards)), "sha256": sha256, "bytes": size, "isHashed": bool(sha256)}
             for place, (sha256, size) in enumerate(shards)]
 
 
 def _shard_problems(shards: Sequence[tuple[str, int]], most: int) -> Iterator[Problem]:
     held = dict(Blob.objects.filter(pk__in=[sha256 for sha256, _ in shards]).values_list("sha256", "size_bytes"))
     for place, (sha256, size) in enumerate(shards):
-        if not SHA256.fullmatch(sha256):
+        if sha256 and not SHA256.fullmatch(sha256):
             yield Problem(f"shards[{place}].sha256", "invalid_digest", "This is no SHA-256 in 64 lower-case digits.")
         elif not 1 <= size <= most:
             yield Problem(f"shards[{place}].bytes", "shard_size", f"The shard has {size:,} bytes; it has 1 to {most:,} "
@@ -132,29 +145,35 @@ def _shard_problems(shards: Sequence[tuple[str, int]], most: int) -> Iterator[Pr
 # Taking in -----------------------------------------------------------------------------------------------------------
 
 
-def put_shard(upload: Upload, path: str, chunks: Iterable[bytes], *, actor: Actor, length: int | None = None) -> None:
-    """Take in one shard, examined like a file of its own; one that is held already is not read again.
+def put_shard(upload: Upload, path: str, chunks: Iterable[bytes], *, actor: Actor, length: int | None = None) -> str:
+    """Take in one shard, examined like a file of its own; one that is held already is not read again. Gives its
+    SHA-256.
 
     Raises UploadClosed, UploadUnknown for a path it does not have, ShardMismatch for other bytes than were announced,
-    DatasetInvalid with the shard's bad lines, FormatMismatch, DiskFull.
+    or came before, DatasetInvalid with the shard's bad lines, FormatMismatch, DiskFull.
     """
     actor.require("operator")
     _require_open(upload)
     place = shard_of(upload, path)
     item = upload.planned[place]
-    if not hold([item["sha256"]]):
+    sha256: str = item["sha256"]
+    if not (is_hashed(item) and hold([sha256])):
         if length is not None:
             _check_length(item, length)
         earlier = Shard.objects.filter(pk__in=[other["sha256"] for other in upload.planned[:place]])
         compared = MAX_COMPARED_ROWS - sum(earlier.values_list("num_examples", flat=True))
         others = set(earlier.values_list("found__format", flat=True)[:2])
         before = _hashed.get(_names(upload.planned[:place]))
-        _, found = take_shard(_announced(chunks, item), compared=max(0, compared), before=before,
+        shard, found = take_shard(_announced(chunks, item), compared=max(0, compared), before=before,
                               name=path if len(upload.planned) > 1 else "",
                               check=lambda found: _check_shard(found, upload, place, others))
+        sha256 = shard.sha256
         if before is not None or not place:
-            _keep_hashed(_names(upload.planned[:place + 1]), found.together)
+            _keep_hashed((*_names(upload.planned[:place]), sha256), found.together)
+        if not is_hashed(item):
+            _note_came(upload, place, sha256)
     Upload.objects.filter(pk=upload.pk, phase=OPEN).update(expires_at=clock.now() + KEPT_FOR)
+    return sha256
 
 
 def _announced(chunks: Iterable[bytes], item: dict[str, Any]) -> Iterator[bytes]:
@@ -175,15 +194,29 @@ def _check_length(item: dict[str, Any], size: int) -> None:
 
 def _check_shard(found: Examined, upload: Upload, place: int, formats: set[str]) -> None:
     item = upload.planned[place]
-    sha256 = found.identity.bytes_hash()
-    if sha256 != item["sha256"]:
-        raise ShardMismatch(f"{item['path']} was announced as {item['sha256'][:12]} and came as {sha256[:12]}.",
-                            hint="Send the bytes that were announced; run the command again for a file that changed.")
+    _check_same_bytes(item, found.identity.bytes_hash())
     check_stated_format(upload.format, found.stretch.format)
     for known in formats:
         _check_same_format(item["path"], found.stretch.format, known)
     if place:
         _check_mark(found.stretch, item["path"])
+
+
+def _check_same_bytes(item: dict[str, Any], sha256: str) -> None:
+    """Of a shard that was announced without its hash what came first counts."""
+    if item["sha256"] not in ("", sha256):
+        was = "was announced" if is_hashed(item) else "came before"
+        raise ShardMismatch(f"{item['path']} {was} as {item['sha256'][:12]} and came as {sha256[:12]}.",
+                            hint="Send the bytes that were announced; run the command again for a file that changed.")
+
+
+@transaction.atomic
+def _note_came(upload: Upload, place: int, sha256: str) -> None:
+    """Say which bytes a shard turned out to be. Raises ShardMismatch where others came at the same time."""
+    planned = Upload.objects.select_for_update().get(pk=upload.pk).planned
+    _check_same_bytes(planned[place], sha256)
+    planned[place]["sha256"] = sha256
+    Upload.objects.filter(pk=upload.pk).update(planned=planned)
 
 
 def _check_same_format(path: str, found: str, known: str) -> None:
@@ -235,7 +268,7 @@ def complete_upload(upload: Upload, *, actor: Actor, images: str = "") -> Regist
 
 def _known(upload: Upload) -> Contents | None:
     """The contents of these very files where a version lists them: no row is read again."""
-    digest = NewVersion("", upload.planned).digest
+    digest = NewVersion("", listing(upload)).digest
     version = Version.objects.filter(artifact__kind=Artifact.Kind.DATASET, digest=digest).first()
     if version is None:
         return None

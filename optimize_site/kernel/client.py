@@ -106,6 +106,8 @@ class Client:
 
     def __init__(self, base_url: str, token: str, transport: httpx.BaseTransport | None = None):
         self.base_url = base_url
+        self.is_here = isinstance(transport, WsgiTransport)
+        """Whether it is this process that answers, so that nothing can happen to bytes on their way."""
         self.http = httpx.Client(base_url=base_url, transport=transport, headers={"Authorization": f"Bearer {token}"},
                                  timeout=httpx.Timeout(READ_SECONDS, connect=10))
 

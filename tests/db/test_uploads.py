@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from datasets import cutting, operations, queries, upload_queries
+from datasets import cutting, operations, queries, sending_shards, upload_queries
 from datasets.errors import (
     DatasetInvalid,
     DiskFull,
@@ -221,6 +221,36 @@ def test_what_was_noticed_about_a_file_is_said_each_time_it_is_registered():
     assert noticed[1].num_blank_lines == 1
 
 
+@pytest.mark.requirement("R309")
+def test_only_what_the_box_may_hold_is_hashed_before_it_is_sent(file, sent, monkeypatch, capsys):
+    hashed, hash_ = [], sending_shards._hash
+    monkeypatch.setattr(sending_shards, "_hash",
+                        lambda path, cut, watched: hashed.append(cut) or hash_(path, cut, watched))
+    sent.stop_after = 2
+    assert register(file, "--shard-size", "2KiB") == 130 and not hashed
+    sent.stop_after = None
+    assert register(file, "--shard-size", "2KiB") == 0
+    assert printed(capsys)["contentHash"] == examine_file(file).content_hash
+    assert len(hashed) == 2 < len(sent)
+    hashed.clear()
+    assert register(file, "--shard-size", "2KiB", name="support/again") == 0
+    assert len(hashed) == len(sent)
+
+
+def test_bytes_that_change_on_their_way_are_noticed(file, monkeypatch, capsys):
+    elsewhere = property(lambda self: False, lambda self, value: None)
+    monkeypatch.setattr(clients.Client, "is_here", elsewhere, raising=False)
+    assert register(file, "--shard-size", "2KiB") == 0
+    file.write_bytes(row(7))
+    send = clients.Client.send
+    monkeypatch.setattr(clients.Client, "send", lambda self, method, path, chunks, length=None, **query: send(
+        self, method, path, (chunk.replace(b"3", b"4") for chunk in chunks), length, **query))
+    capsys.readouterr()
+    assert register(file) == 3
+    refused = printed(capsys)
+    assert refused["code"] == "shard_mismatch" and "was sent as" in refused["detail"]
+
+
 def test_a_longer_file_sends_only_what_came_to_it(file, sent):
     assert register(file, "--shard-size", "2KiB") == 0
     first = len(sent)
@@ -340,6 +370,38 @@ def test_the_same_announcement_finds_the_open_upload():
     assert (found.pk, is_new, found.alias) == (upload.pk, False, "good")
     assert opened(row(2), row(1)).pk != upload.pk
     assert operations.open_upload(announced(row(1), row(2)), actor=Actor("otto", "operator"))[1]
+
+
+def test_a_shard_that_was_not_hashed_before_is_what_came():
+    bodies = [row(1), row(2)]
+    unhashed = Announced("support/train", [("", len(body)) for body in bodies])
+    upload = operations.open_upload(unhashed, actor=OPERATOR)[0]
+    assert operations.open_upload(unhashed, actor=OPERATOR)[0].pk == upload.pk
+    for _ in range(2):  # what came is looked at each time: it may be another file
+        put(upload, 0, bodies[0])
+    upload.refresh_from_db()
+    assert upload_queries.listing(upload)[0]["sha256"] == hashlib.sha256(bodies[0]).hexdigest()
+    with pytest.raises(ShardMismatch, match="came before as"):
+        put(upload, 0, row(3))
+    other, is_new = operations.open_upload(unhashed, actor=OPERATOR)  # it does not show that it has what came
+    assert is_new and other.pk != upload.pk
+    half = Announced("support/train", [announced(*bodies).shards[0], ("", len(bodies[1]))], alias="good")
+    found, is_new = operations.open_upload(half, actor=OPERATOR)
+    assert (found.pk, is_new) == (upload.pk, False)
+    put(found, 1, bodies[1])
+    found.refresh_from_db()
+    assert operations.complete_upload(found, actor=OPERATOR).version.digest == uploaded(*bodies).version.digest
+
+
+def test_two_files_of_one_size_that_are_sent_at_once_are_not_mixed():
+    unhashed = Announced("support/train", [("", len(row(1)))])
+    ours, theirs = (operations.open_upload(unhashed, actor=OPERATOR)[0] for _ in range(2))
+    put(ours, 0, row(1))
+    with pytest.raises(ShardMismatch, match="came before as"):
+        put(theirs, 0, row(2))
+    ours.refresh_from_db()
+    assert operations.complete_upload(ours, actor=OPERATOR).examples.content_hash == hashlib.sha256(
+        row(1).strip()).hexdigest()
 
 
 def test_other_bytes_than_were_announced_are_not_kept():

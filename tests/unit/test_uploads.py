@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from datasets import crew, ingest
 from datasets.cutting import cut_file
+from datasets.formats import plain_chat
 from datasets.formats.chat import ChatExaminer
 from datasets.identity import Identity
 from datasets.lines import Batch, read_lines
@@ -41,18 +42,20 @@ def together(lines, first=1):
     return Batch(first, b"\n".join(lines))
 
 
-def fast(lines):
-    examiner = ChatExaminer(1000)
-    others = examiner.take(together(lines))
-    bad = [place + 1 for place in others if examiner.row(lines[place], place + 1)]
+def fast(lines, before=()):
+    """The same by the shortcut; lines that came `before` show it what rows of this file are like."""
+    examiner, bad, others = ChatExaminer(1000), [], []
+    for first, batch in ((1, before), (len(before) + 1, lines)):
+        others = examiner.take(together(batch, first)) if batch else []
+        bad += [first + place for place in others if examiner.row(batch[place], first + place)]
     return examiner, bad, others
 
 
-def assert_alike(lines):
-    slow, slowly_bad = slowly(lines)
-    quick, bad, _ = fast(lines)
+def assert_alike(lines, before=()):
+    slow, slowly_bad = slowly([*before, *lines])
+    quick, bad, _ = fast(lines, before)
     assert bad == slowly_bad
-    if len(bad) < len(lines):
+    if len(bad) < len(before) + len(lines):
         assert quick.facts() == slow.facts()
 
 
@@ -142,6 +145,48 @@ def test_the_shortcut_and_the_rule_agree_on_any_lines(lines):
     assert_alike(lines)
 
 
+WRITERS = [{}, {"separators": (",", ":")}, {"ensure_ascii": False}, {"separators": (", ", ":")}]
+
+
+@pytest.mark.parametrize("writer", WRITERS, ids=str)
+def test_rows_that_are_what_they_are_written_as_need_no_look_at_their_keys(writer, monkeypatch):
+    said = "\x7f\u2028é" if writer == {"ensure_ascii": False} else "\x1f \n \\ / \"role\""
+    lines = [json.dumps({"messages": [{"role": role, "content": f"{said} {number % 7}"}
+                                      for role in ("system", "user", "user", "assistant")]}, **writer).encode()
+             for number in range(9)]
+    assert_alike(lines[4:], before=lines[:4])
+    counted = []
+    monkeypatch.setattr(plain_chat, "_writes_keys_once", lambda written, messages: counted.append(written) or True)
+    assert fast(lines[4:], before=lines[:4])[2] == [] and len(counted) == 1 + (writer == WRITERS[-1])
+
+
+PIECES = [b"", b" ", b"\n", b"\x01", b"\x01\n", b"\\u0000", b"\\u0061", b'"role":"user",', b'"content": "", ',
+          b',"messages":[]']
+
+
+@st.composite
+def usual_lines(draw):
+    """Rows of the same roles, written the same way, and perhaps with a piece put between or over some bytes."""
+    writer = draw(st.sampled_from(WRITERS))
+    rows = draw(st.lists(st.tuples(texts, texts.filter(bool)), min_size=1, max_size=4))
+    data = b"\n".join(json.dumps({"messages": [{"role": "user", "content": asked},
+                                               {"role": "assistant", "content": answer}]}, **writer).encode()
+                      for asked, answer in rows)
+    for _ in range(draw(st.integers(0, 2))):
+        begin, end = sorted(draw(st.tuples(st.integers(0, len(data)), st.integers(0, len(data)))))
+        piece = draw(st.sampled_from([data[begin:end], *PIECES]))
+        data = data[:draw(st.sampled_from([begin, end]))] + piece + data[end:]
+    return data.split(b"\n")
+
+
+@settings(max_examples=150, deadline=None)
+@given(usual_lines())
+def test_what_is_written_nearly_as_usual_is_judged_by_the_rule(lines):
+    assert_alike(lines, before=[row(1), row(2)])
+    close = [line.replace(b", ", b",").replace(b": ", b":") for line in (row(1), row(2))]
+    assert_alike(lines, before=close)
+
+
 # Stretches and helpers -----------------------------------------------------------------------------------------------
 
 
@@ -191,6 +236,26 @@ def test_helpers_give_what_one_process_gives_even_where_they_are_killed(file, mo
     monkeypatch.setattr(crew.Helper, "has_room", True)
     assert same(ingest.examine_file(file), whole)
     assert len(asked) > 2
+
+
+def test_helpers_stay_for_the_next_file_and_end_when_none_comes(file, monkeypatch):
+    monkeypatch.setattr(ingest, "STRETCH_BYTES", 300)
+    monkeypatch.setattr(ingest, "CHUNK", 150)
+    monkeypatch.setattr(crew, "helpers_wanted", lambda: 1)
+    monkeypatch.setattr(crew, "resting", crew.Resting())
+    made, started = [], crew.Helper.__init__
+    monkeypatch.setattr(crew.Helper, "__init__", lambda self: made.append(self) or started(self))
+    assert same(ingest.examine_file(file), ingest.examine_file(file))
+    helper, = made
+    assert helper.is_idle
+    with crew.crew() as helpers:
+        assert helpers._free() is helper
+        monkeypatch.setattr(crew.Helper, "is_idle", False)  # one that is still at work for a file that was refused
+    assert helper._process.poll() is not None
+    monkeypatch.undo()
+    crew.resting.lay([kept := crew.Helper()])
+    crew.resting.end()
+    assert kept._process.poll() is not None
 
 
 def test_a_bad_line_in_a_late_stretch_is_named(file, monkeypatch):
