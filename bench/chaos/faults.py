@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import shutil
 import signal
@@ -376,13 +378,25 @@ def fill_disk(scene: Scene, fault: Fault) -> bool:
     filler = attempts / "full"
     filler.mkdir()
     try:
-        found = os.statvfs(attempts)
         with (filler / "file").open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, found.f_bavail * found.f_frsize)
+            _take_all(file.fileno())
         time.sleep(fault.lasts * 2)
     finally:
         shutil.rmtree(filler)
     return True
+
+
+def _take_all(descriptor: int) -> None:
+    """Grow a file until nothing more fits, in ever smaller pieces: others write meanwhile."""
+    taken, piece = 0, 1 << 28
+    while piece >= mmap.PAGESIZE:
+        try:
+            os.posix_fallocate(descriptor, taken, piece)
+            taken += piece
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            piece //= 2
 
 
 def flip(path: Path, pick: float) -> None:
