@@ -4,10 +4,13 @@ import math
 from pathlib import Path
 
 import jobs
+import numpy as np
 import pytest
 import tiny
 import torch
+from optimize_child import kept_reference
 from optimize_child.pair_loss import preference_loss
+from optimize_child.token_rows import TokenRows
 from safetensors.torch import load_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -88,6 +91,26 @@ def test_a_run_that_stops_and_goes_on_ends_with_the_bytes_of_one_that_did_not(tr
         "state_manifest_sha256": saved["stateManifestSha256"]}})  # fmt: skip
     expected, found = weights(whole), weights(second)
     assert all(torch.equal(expected[name], found[name]) for name in expected)
+    read = [[event["done"] for event in tiny.events_of(attempt, "stage") if event["name"] == "reference"]
+            for attempt in (whole, first, second)]  # fmt: skip
+    assert read == [[0, 12], [0, 12], []]  # the second attempt took over what the first had read
+
+
+def test_a_reference_is_taken_over_whole_and_of_the_same_origin_or_not_at_all(tmp_path, base_model):
+    plan, rows = tiny.dpo_plan(base_model, []), TokenRows(np.arange(6), np.arange(6), np.array([0, 4, 6]))
+    origin, reference = kept_reference.origin_of(plan, rows, None), {0: -12.345678901234567, 1: -math.pi}
+    kept_reference.keep(tmp_path, origin, reference)
+    assert kept_reference.kept(tmp_path, origin) == reference
+    for changed in ({"threads": 7}, {"start": {"mode": "weights"}}, {"total_steps": 9}, {"strict": True}):
+        assert kept_reference.kept(tmp_path, kept_reference.origin_of({**plan, **changed}, rows, None)) is None
+    others = TokenRows(np.arange(6), np.arange(6), np.array([0, 3, 6]))
+    assert kept_reference.kept(tmp_path, kept_reference.origin_of(plan, others, None)) is None
+    file = tmp_path / kept_reference.NAME
+    whole = file.read_bytes()
+    for damaged in (whole[:-1], whole[:-8] + bytes(8), b""):
+        file.write_bytes(damaged)
+        assert kept_reference.kept(tmp_path, origin) is None
+    assert kept_reference.kept(tmp_path / "nowhere", origin) is None
 
 
 @pytest.mark.requirement("R262")

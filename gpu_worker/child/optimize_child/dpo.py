@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from optimize_child import fused_pairs, sft
+from optimize_child import fused_pairs, kept_reference, sft
 from optimize_child.branch import TRAINING_STATE
 from optimize_child.compute_path import ComputePath
 from optimize_child.job import Job
@@ -108,8 +108,19 @@ class PreferenceRun(sft.Run):
     def _trainer(self) -> SupervisedTrainer:
         trainer = super()._trainer()
         assert isinstance(trainer, PreferenceTrainer)  # noqa: S101 - what _make_trainer made
-        self._read_reference(trainer)
+        self._have_reference(trainer)
         return trainer
+
+    def _have_reference(self, trainer: PreferenceTrainer) -> None:
+        """Take over what the attempt that this one goes on from has kept, or read it; and keep it."""
+        origin = kept_reference.origin_of(self.plan, self.rows, self.validation)
+        before = Path(self.resume["folder"]).parent.parent if self.resume else None
+        found = kept_reference.kept(before, origin) if before else None
+        if found is None:
+            self._read_reference(trainer)
+        else:
+            trainer.reference = found
+        kept_reference.keep(self.job.folder, origin, trainer.reference)
 
     def _read_reference(self, trainer: PreferenceTrainer) -> None:
         """Every answer that the run will train on or validate with, under the model as the run finds it.

@@ -28,7 +28,7 @@ class PreferenceTrainer(SupervisedTrainer):
     def __init__(self, *, preference: dict[str, Any], **supervised: Any) -> None:
         self._beta = float(preference["beta"])
         self._loss_type = preference["lossType"]
-        self._reference: dict[int, float] = {}
+        self.reference: dict[int, float] = {}
         super().__init__(**supervised)
 
     def read_reference(self, passes: Iterable[dict[str, Any]], *, of_base: bool) -> None:
@@ -36,7 +36,7 @@ class PreferenceTrainer(SupervisedTrainer):
         under the model without its adapter. The first update's time begins after it."""
         with self._untouched(), self.model.disable_adapter() if of_base else nullcontext():
             for part in passes:
-                self._reference.update(zip(part["rows"].tolist(), self._logps(part).tolist(), strict=True))
+                self.reference.update(zip(part["rows"].tolist(), self._logps(part).tolist(), strict=True))
         self._boundary = time.perf_counter()
 
     def answer_loss(self, passes: Sequence[dict[str, Any]]) -> float:
@@ -90,7 +90,7 @@ class PreferenceTrainer(SupervisedTrainer):
 
     def pass_loss(self, model: Any, part: dict[str, Any], whole: int) -> torch.Tensor:
         """The summed loss of a pass's pairs, over the number of pairs of the whole."""
-        reference = torch.tensor([self._reference[row] for row in part["rows"].tolist()], device=self.args.device)
+        reference = torch.tensor([self.reference[row] for row in part["rows"].tolist()], device=self.args.device)
         if self._path.kind == "fused":
             total, logps = self._fused(part, reference)
         else:
