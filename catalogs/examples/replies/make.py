@@ -1,7 +1,7 @@
 """Writes train.jsonl and held-out.jsonl, pairs of replies to customers: the one a desk would send and one it would not;
 and eval.jsonl, the held-out questions with the better reply alone.
 
-A situation's customer and answer are in `situations.json`. Each is told three ways and answered badly in three ways, so
+A situation's customer and answer are in `situations.json`. Each is told three ways and answered badly in four ways, so
 that what is learned is the manner of the better reply. Every third situation is held out whole; its pairs are few,
 since a run reads them at each validation.
 """
@@ -20,8 +20,9 @@ BAD = {
                    "{act} Please do not hesitate to reach out again at any time, we are always happy to help you!",
     "says nothing": "We have received your message. Our team will look into it and get back to you as soon as possible.",
     "promises too much": "{act} You will also get a full refund and a voucher of 50 euros today, guaranteed.",
+    "says the question again": "{ask}",
 }
-"""Ways to answer badly; {act} is what the good reply says will happen."""
+"""Ways to answer badly; {act} is what the good reply says will happen, {ask} what the customer wrote."""
 
 
 def low(sentence: str) -> str:
@@ -43,9 +44,9 @@ def better(situation: dict[str, str]) -> dict[str, str]:
 
 
 def pairs(situation: dict[str, str]) -> list[dict[str, Any]]:
-    """Each opening beside each bad answer: nine pairs, the first opening's first."""
+    """Each opening beside each bad answer: twelve pairs, the first opening's first."""
     return [
-        {"prompt": prompt, "chosen": better(situation), "rejected": turn("assistant", bad.format(act=situation["act"]))}
+        {"prompt": prompt, "chosen": better(situation), "rejected": turn("assistant", bad.format(**situation))}
         for prompt in prompts(situation) for bad in BAD.values()
     ]
 
