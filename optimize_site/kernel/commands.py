@@ -88,7 +88,8 @@ def common() -> argparse.ArgumentParser:
                        help="only these fields, as JSON; without a value lists the fields")
     group.add_argument("--jq", default="", metavar="EXPR", help="filter the JSON output")
     group.add_argument("--no-color", action="store_true")
-    group.add_argument("-q", "--quiet", action="store_true")
+    group.add_argument("-q", "--quiet", action="store_true",
+                       help="say nothing beside the result; of what was made, only its ID")
     group.add_argument("--force", action="store_true", help="do not ask")
     group.add_argument("--context", default="", metavar="NAME", help="speak to another box")
     return shared
@@ -211,6 +212,10 @@ class NounCommand(BaseCommand):
             return
         compact = self.options.output == "json-compact"
         print(json.dumps(document, default=str, ensure_ascii=False, indent=None if compact else 2))
+
+    def show_made(self, document: Any, name: str, text: Callable[[Any], None]) -> None:
+        """Print what a verb made as `show` does; with `-q` the field that is its `name` alone, for a script to hold."""
+        self.show(document, text=(lambda made: print(made[name])) if self.options.quiet else text)
 
     def say(self, sentence: str) -> None:
         """A sentence for the person watching: on standard error, so that it never mixes with a document."""

@@ -73,8 +73,8 @@ class DatasetVerbs(NounCommand):
             stated: dict[str, Any] = {"alias": alias, "format": format, "description": description}
             if lineage:
                 stated["lineage"] = read_lineage(lineage)
-            self.show(sending_shards.register(self, reference, path, shard_bytes, stated),
-                      text=self._registered_dataset)
+            self.show_made(sending_shards.register(self, reference, path, shard_bytes, stated), "reference",
+                           text=self._registered_dataset)
 
     def _checked_dataset(self, file: str, path: Path, shard_bytes: int | None) -> dict[str, Any]:
         """What registering the file would send, after it was checked here."""

@@ -39,7 +39,7 @@ class BranchVerbs(NounCommand):
         found = self.client.post(f"{ROUTE}/{run}/branch", body)
         if dry_run:
             return self._planned(found)
-        self.show(found, text=lambda row: self._branches([row]))
+        self.show_made(found, "runId", text=lambda row: self._branches([row]))
         return EXIT_DONE
 
     @verb("branches", RUN, arg("--submission", default="", help="those of one submission"), *PAGE)
@@ -79,7 +79,8 @@ class BranchVerbs(NounCommand):
             found["comparison"] = self.client.post(COMPARISONS, {
                 "source": snapshot, "allBranches": run, "dataset": dataset, "grader": grader,
                 "maxCompletionTokens": tokens})
-        self.show(found, text=lambda sweep: self._points(sweep, run, snapshot))
+        self.show(found, text=_print_ids if self.options.quiet and not dry_run else
+                  lambda sweep: self._points(sweep, run, snapshot))
 
     def _await(self, runs: list[str]) -> None:
         for run in runs:
@@ -128,6 +129,13 @@ class BranchVerbs(NounCommand):
         else:
             print("Once they are completed, compare their scores: `./optimize comparisons create --source "
                   f"{snapshot[:12]} --all-branches {run[:12]} --dataset DATASET`.")
+
+
+def _print_ids(sweep: dict[str, Any]) -> None:
+    """The comparison that was made, or else each branch on a line of its own."""
+    made = [sweep["comparison"]["comparisonId"]] if "comparison" in sweep else [
+        point["childRunId"] for point in sweep["points"]]
+    print("\n".join(made))
 
 
 def _refuse_flags(*, compare: bool, dry_run: bool, dataset: str, others: bool) -> None:

@@ -32,7 +32,7 @@ class Command(AnalysisVerbs, DescribeVerbs, ImageVerbs, ImportVerbs, RowVerbs):
             self._show_checked(file)
             return
         made = sending.send(self, "/v1/datasets", file, name=name)
-        self.show(made, text=self._created)
+        self.show_made(made, "hash", text=self._created)
 
     @verb("list", LIMIT, OFFSET)
     def list_all(self, limit: int, offset: int) -> None:

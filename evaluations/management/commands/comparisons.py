@@ -28,7 +28,7 @@ class Command(NounCommand):
         """Compare a snapshot with runs, or with every completed branch of its run."""
         body = {"source": source, "candidates": candidates, "branches": branches, "allBranches": all_branches,
                 "dataset": dataset, "grader": grader, "maxCompletionTokens": tokens, "submissionId": submission}
-        self.show(self.client.post(ROUTE, body), text=self._record)
+        self.show_made(self.client.post(ROUTE, body), "comparisonId", text=self._record)
 
     @verb("get", arg("comparison", metavar="COMPARISON", help="ID, or the beginning of one"))
     def get(self, comparison: str) -> None:

@@ -45,7 +45,7 @@ class Command(NounCommand):
         started = self.client.post(ROUTE, body)
         if wait:
             return self._wait(started["evaluationId"], exit_status)
-        self.show(started, text=self._record)
+        self.show_made(started, "evaluationId", text=self._record)
         return EXIT_DONE
 
     @verb("get", EVALUATION, arg("--follow", action="store_true"), EXIT_STATUS)

@@ -52,7 +52,7 @@ class Command(NounCommand):
         started = self.client.post(ROUTE, document)
         if wait:
             return self._wait(started["pipelineId"], None, exit_status)
-        self.show(started, text=self._record)
+        self.show_made(started, "pipelineId", text=self._record)
         return EXIT_DONE
 
     @verb("get", PIPELINE)

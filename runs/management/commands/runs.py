@@ -73,7 +73,7 @@ class Command(BranchVerbs, RolloutVerbs):
         if wait:
             self.say(f"Run {started['runId']}")
             return self._wait(started["runId"], None, exit_status)
-        self.show(started, text=self._started)
+        self.show_made(started, "runId", text=self._started)
         return EXIT_DONE
 
     @verb("preview", arg("run", nargs="?", default="", metavar="RUN", help="ID, or the beginning of one"),

@@ -41,18 +41,19 @@ class Command(NounCommand):
     @verb("register", SNAPSHOT, gives=(candidate_document,))
     def register(self, snapshot: str) -> None:
         """Ask for a model of the snapshot's weights; `candidate` tells how it stands."""
-        self._candidate(self.client.post(f"{address(snapshot)}/register"))
+        asked = self.client.post(f"{address(snapshot)}/register")
+        self.show_made(asked, "modelId", text=self._candidate)
 
     @verb("candidate", SNAPSHOT)
     def candidate(self, snapshot: str) -> None:
         """Show how the registration of a snapshot stands."""
-        self._candidate(self.client.get(f"{address(snapshot)}/candidate"))
+        self.show(self.client.get(f"{address(snapshot)}/candidate"), text=self._candidate)
 
     def _show(self, found: Any) -> None:
         self.show(found, text=lambda record: self.facts(table_text.snapshot_record_rows(record)))
 
-    def _candidate(self, found: Any) -> None:
-        self.show(found, text=lambda record: self.facts(table_text.candidate_rows(record)))
+    def _candidate(self, record: Any) -> None:
+        self.facts(table_text.candidate_rows(record))
 
 
 def address(snapshot: str) -> str:
