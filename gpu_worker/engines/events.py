@@ -214,7 +214,7 @@ class Failure(Event, tag="failure", frozen=True, kw_only=True):
 class Stopped(Event, tag="stopped", frozen=True, kw_only=True):
     """The job left because it was asked to, or because nobody watched it."""
 
-    reason: Literal["stop", "pause", "unwatched"]
+    reason: Literal["stop", "pause", "drop", "unwatched"]
     step: int | None = None
 
 

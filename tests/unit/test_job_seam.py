@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from gpu_worker import launch, processes
 from gpu_worker.engines import events, plans, write_schema
 from optimize_site.kernel.plan_parts import base_model_part, rows_part
+from optimize_site.kernel.work import Ask
 from optimize_site.processes import Identity
 from runs.plan import supervised_body
 
@@ -59,6 +61,12 @@ def test_an_updates_scored_completions_are_told_by_the_file_that_holds_them():
 )
 def test_a_line_that_is_no_event_is_none(text):
     assert events.parse_event(text) is None
+
+
+def test_a_job_can_say_that_it_stopped_for_whatever_a_worker_asks():
+    reasons = [*filter(None, get_args(Ask)), "unwatched"]
+    told = [events.parse_event(line(type="stopped", reason=reason)) for reason in reasons]
+    assert [event and event.reason for event in told] == reasons
 
 
 def test_a_field_that_a_later_job_adds_is_passed_over():
