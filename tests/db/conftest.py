@@ -1,9 +1,10 @@
-"""What holds for every test here that runs a command."""
+"""What holds for every test here that runs a command, and a box that can train."""
 
 import pytest
 
 from optimize_site.kernel.commands import WITHOUT_DOING, NounCommand
 from optimize_site.kernel.document_fields import fields_of
+from tests.factories import make_base_model, make_dataset, make_device, make_workload
 
 
 @pytest.fixture(autouse=True)
@@ -24,3 +25,12 @@ def no_field_that_was_not_stated(monkeypatch):
 
     monkeypatch.setattr(NounCommand, "_listed_fields", looking)
     monkeypatch.setattr(NounCommand, "show", showing)
+
+
+@pytest.fixture
+def ready(db):
+    """A device, a workload, a dataset and a base model."""
+    make_device()
+    make_workload()
+    make_dataset()
+    make_base_model()

@@ -8,7 +8,7 @@ from django.test import Client
 from optimize_site.kernel import accounts
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
 from runs.models import Metric, Run, Snapshot
-from tests.factories import make_base_model, make_dataset, make_device, make_run, make_workload, run_document
+from tests.factories import make_run, run_document
 
 pytestmark = pytest.mark.django_db
 RUNS = "/v1/training/runs"
@@ -22,14 +22,6 @@ def state(tmp_path, monkeypatch):
 @pytest.fixture
 def client():
     return Client(headers={"Authorization": f"Bearer {LOCAL_SECRET}"})
-
-
-@pytest.fixture
-def ready(db):
-    make_device()
-    make_workload()
-    make_dataset()
-    make_base_model()
 
 
 def post(client, path, body=None, kind="application/json"):

@@ -10,17 +10,9 @@ from optimize_site.kernel.errors import Unavailable
 from runs.management.commands import runs as module
 from runs.models import Metric, Run, Snapshot
 from runs.operations import advance_run, cancel_run
-from tests.factories import make_base_model, make_dataset, make_device, make_run, make_workload, run_document
+from tests.factories import make_run, run_document
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_state")]
-
-
-@pytest.fixture
-def ready(db):
-    make_device()
-    make_workload()
-    make_dataset()
-    make_base_model()
 
 
 @pytest.fixture
