@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from bench.chaos.faults import FAULTS, FULL, Scene, post
+from bench.chaos.faults import FAULTS, FULL, OF_A_RUN, Scene, post
 from bench.chaos.report import Played, Tally
 from bench.chaos.schedule import SAVE_EVERY, STEPS, Fault, Round, rounds
 from gpu_worker import processes
@@ -121,7 +121,7 @@ class Campaign:
             if time.monotonic() > deadline:
                 return ""
             time.sleep(LOOK_SECONDS)
-        if run["phase"] in running.OVER and not _strikes_the_box(fault):
+        if run["phase"] in running.OVER and fault.kind in OF_A_RUN:
             return ""
         time.sleep(fault.after)
         return str(run["phase"]) if FAULTS[fault.kind](scene, fault) else ""
@@ -179,7 +179,3 @@ def _descriptor_of(life: str) -> dict[str, Any]:
         config["hyperparams"]["training"]["gradientAccumulation"] = 1
         config |= {"method": "dpo", "dataset": PAIRS}
     return body
-
-
-def _strikes_the_box(fault: Fault) -> bool:
-    return any(word in fault.kind for word in ("postgres", "valkey", "web", "control", "supervisor", "power", "box"))

@@ -354,19 +354,26 @@ def _is_ending(scene: Scene, run_id: str) -> bool:
 
 def damage(scene: Scene, fault: Fault, how: Callable[[Path, float], None]) -> bool:
     """Spoil a file of the newest save, and end the job, so that somebody will want to go on from it."""
-    job = _of_attempt(scene, "job", "shepherd")
-    saves = sorted((scene.attempt / "snapshots").glob("step-*"), key=lambda path: int(path.name[5:])) if (
-        job and scene.attempt) else []
-    if not saves:
+    deadline = time.monotonic() + BUSY_SECONDS
+    while (job := _of_attempt(scene, "job", "shepherd")) and not (save := _newest_save(scene)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    if not job or not save:
         return False
     _kill(job)
-    path = saves[-1] / _picked(STATE_FILES, fault.pick)
+    path = save / _picked(STATE_FILES, fault.pick)
     if not path.exists():
-        path = saves[-1] / STATE_FILES[0]
+        path = save / STATE_FILES[0]
     path.chmod(0o600)
     how(path, fault.pick)
-    scene.damaged.add(saves[-1].name)
+    scene.damaged.add(save.name)
     return True
+
+
+def _newest_save(scene: Scene) -> Path | None:
+    saves = (scene.attempt / "snapshots").glob("step-*") if scene.attempt is not None else ()
+    return max(saves, key=lambda path: int(path.name[5:]), default=None)
 
 
 def fill_disk(scene: Scene, fault: Fault) -> bool:
@@ -412,6 +419,12 @@ def shorten(path: Path, pick: float) -> None:
 def _picked(choices: Any, pick: float) -> Any:
     return choices[int(pick * len(choices))]
 
+
+OF_A_RUN = frozenset({
+    "kill the job", "kill the shepherd", "kill the job and its shepherd", "kill the job inside a save", "stop the job",
+    "wake a device worker too late", "kill a device worker as it stores", "pause and save", "pause at the latest",
+    "set the clock forward", "set the clock back", "flip a bit", "cut a file short"})
+"""What needs a run's own job, and so finds nothing once the run is over; the rest strikes the box and what runs."""
 
 FAULTS: dict[str, Callable[[Scene, Fault], bool]] = {
     "kill the job": lambda scene, fault: kill_job(scene, fault, "job"),

@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from bench.chaos.campaign import Campaign
-from bench.chaos.faults import FAULTS
+from bench.chaos.faults import FAULTS, OF_A_RUN
 from bench.chaos.report import Played, read_tally
 from bench.chaos.schedule import MOST_DEATHS, STEPS, WEIGHTS, rounds
 from tests.e2e import running
@@ -24,7 +24,7 @@ def test_a_seed_says_what_happens_for_ever():
 
 
 def test_a_long_campaign_meets_every_fault_and_no_run_dies_more_often_than_it_may():
-    assert set(WEIGHTS) == set(FAULTS)
+    assert set(WEIGHTS) == set(FAULTS) > OF_A_RUN
     many = list(islice(rounds(1), 200))
     for first in range(len(many) - ROUNDS_TO_MEET_ALL):
         met = {fault.kind for each in many[first:first + ROUNDS_TO_MEET_ALL] for fault in each.faults}
