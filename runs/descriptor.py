@@ -138,7 +138,8 @@ class Preference(Part):
 
     beta: Number | None = note("How strongly the run holds to the reference.", "0.1")
     loss_type: Literal["sigmoid", "ipo"] | None = note("The loss over a pair.", "sigmoid")
-    fused_loss: bool | None = note("Keep no pass's logits: pairs one by one, or on a GPU Liger's fused loss.",
+    fused_loss: bool | None = note("Hold the logits of one pair at a time, on a GPU by Liger's fused loss; false holds "
+                                   "those of a whole pass.",
                                    "true where a pass holds more than one pair")
 
 

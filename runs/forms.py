@@ -129,7 +129,7 @@ GROUPS: tuple[tuple[str, str, tuple[FormField, ...]], ...] = (
     ("Pairs", "open", (
         FormField("config.preference.beta", "Hold to the reference", "", PAIRS),
         FormField("config.preference.lossType", "Loss over a pair", "", PAIRS),
-        FormField("config.preference.fusedLoss", "Keep no pair's logits", "", PAIRS),
+        FormField("config.preference.fusedLoss", "Fused loss", "", PAIRS),
     )),
     ("Rollouts", "open", (
         FormField(f"{R}.groupSize", "Completions of a prompt", "rollout", REINFORCEMENT),

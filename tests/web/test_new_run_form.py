@@ -52,6 +52,8 @@ def test_defaults_are_those_of_the_method(operator, box):
     assert 'placeholder="0.00001"' in rate[:300]
     schedule = text[text.index('name="config.rlHyperparams.scheduler.kind"'):]
     assert "Default: constant" in schedule[:400] and "linear" not in schedule[:schedule.index("</select>")]
+    pairs = fields(operator, **{"config.method": "dpo"})
+    assert "Default: Yes where a pass holds more than one pair" in pairs, "a flag's default in the words of its choices"
 
 
 @pytest.mark.requirement("R029")

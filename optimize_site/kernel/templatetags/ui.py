@@ -269,8 +269,9 @@ def said(content: Any) -> str:
 
 @register.filter
 def yesno_word(value: str) -> str:
-    """`true` and `false` as a person says them."""
-    return {"true": "Yes", "false": "No"}.get(value, value)
+    """`true` and `false` as a person says them, also where more words follow, as in `true where it fits`."""
+    word, space, rest = value.partition(" ")
+    return {"true": "Yes", "false": "No"}.get(word, word) + space + rest
 
 
 @register.filter
