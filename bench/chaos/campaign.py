@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -74,9 +75,10 @@ class Campaign:
     def play_round(self, each: Round) -> Played:
         """Start the round's runs, let its faults meet them, and look at what became of them."""
         began, self._attempts, damaged, cancelled = time.monotonic(), 0, set[str](), list[str]()
+        aside = list[Future[None]]()
         ids = [self.start(life) for life in each.lives]
         scenes = [Scene(self.box, self.http, run_id, BRANCHED if life == "branch" else STEPS,
-                        lambda: self.start("sft"), damaged, cancelled)
+                        lambda: self.start("sft"), damaged, cancelled, aside)
                   for life, run_id in zip(each.lives, ids, strict=True)]
         done, missed = list[tuple[str, str]](), list[str]()
         for fault in each.faults:
@@ -86,6 +88,8 @@ class Campaign:
                 missed.append(fault.kind)
         lost = [f"{life}: {what}" for life, run_id in zip(each.lives, ids, strict=True)
                 for what in self._lost(life, run_id, damaged)]
+        for race in aside:
+            race.result()
         lost += [f"cancelled: {what}" for run_id in cancelled for what in self._not_ended(run_id, damaged)]
         lost += self._left_over()
         return Played(each.number, each.lives, round(time.monotonic() - began), self._attempts,

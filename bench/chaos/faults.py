@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,8 @@ from tests.e2e.http import Http
 PATIENCE = 120.0
 BUSY_SECONDS = 5.0
 """For how long a job's next save, or its next figures, are waited for."""
+ENDING_SECONDS = 600.0
+BESIDE = ThreadPoolExecutor(4, thread_name_prefix="beside")
 SLOTS = 2
 WRITTEN_TIMES = (
     ("kernel_lease", ("expires_at", "acquired_at"), "released_at IS NULL"),
@@ -47,8 +49,8 @@ STATE_FILES = ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "rng
 
 @dataclass
 class Scene:
-    """Where a fault strikes: the box, one run of the round and its length, how to start another run, and what was
-    damaged and cancelled so far."""
+    """Where a fault strikes: the box, one run of the round and its length, how to start another run, what was damaged
+    and cancelled so far, and the cancels that wait for their moment beside the other faults."""
 
     box: Box
     http: Http
@@ -57,6 +59,7 @@ class Scene:
     another: Callable[[], str]
     damaged: set[str]
     cancelled: list[str]
+    aside: list[Future[None]]
 
     def ask(self, path: str, body: Any) -> Any:
         """An operator's request; None where the box refuses it, since the run was faster."""
@@ -339,9 +342,17 @@ def cancel(scene: Scene, fault: Fault, *, as_it_ends: bool = False) -> bool:
     run_id = scene.another()
     scene.cancelled.append(run_id)
     if as_it_ends:
-        wait_until(lambda: _is_ending(scene, run_id), PATIENCE, "the end of the run that is to be cancelled")
-    time.sleep(fault.lasts * (0.2 if as_it_ends else 2))
+        scene.aside.append(BESIDE.submit(_race, scene, run_id, fault.lasts * 0.2))
+        return True
+    time.sleep(fault.lasts * 2)
     return scene.ask(f"/v1/training/runs/{run_id}/cancel", {}) is not None
+
+
+def _race(scene: Scene, run_id: str, after: float) -> None:
+    """Cancel a run as it ends: it completes, or it is cancelled."""
+    wait_until(lambda: _is_ending(scene, run_id), ENDING_SECONDS, "the end of the run that is to be cancelled", 0.15)
+    time.sleep(after)
+    scene.ask(f"/v1/training/runs/{run_id}/cancel", {})
 
 
 def _is_ending(scene: Scene, run_id: str) -> bool:

@@ -9,7 +9,7 @@ from itertools import islice
 
 STEPS, SAVE_EVERY = 80, 8
 LIVES = ("sft", "dropout", "dpo", "branch")
-FEWEST_FAULTS, MOST_FAULTS = 13, 19
+FEWEST_FAULTS, MOST_FAULTS = 18, 26
 DEALT = 5
 """Faults of a round whose kinds are dealt in turn, so that a campaign meets the rare ones too; the others are drawn."""
 MOST_DEATHS = 3
