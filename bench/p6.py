@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 
 from bench.measure import Arm, arguments, interleave, judge, load_before, seconds
+from bench.p23 import processor_seconds, tree
 from bench.registering import MEBIBYTE, forget, fresh, register, scratch_box, template
 
 LIMIT = 0.7
@@ -40,7 +41,7 @@ def main(argv: list[str]) -> int:
 
 
 class Spent:
-    """Processor time of this process and of the helpers that ended, run by run."""
+    """Processor time of this process and of its helpers, those that ended and those that wait, run by run."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -52,7 +53,7 @@ class Spent:
 
     def _now(self) -> float:
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return sum(one.ru_utime + one.ru_stime for one in used)
+        return sum(one.ru_utime + one.ru_stime for one in used) + processor_seconds(tree(os.getpid())[1:])
 
 
 def _registered(home: Path, path: Path, more: list[str], spent: Spent) -> float:

@@ -45,8 +45,10 @@ def register(command: NounCommand, reference: str, path: Path, shard_bytes: int 
         return send_whole(command, f"/v1/registry/datasets/{reference}/versions", path, **query)
     cuts = plan(command, path, shard_bytes)
     upload = _open(command, reference, path, cuts, stated)
-    _send(command, path, cuts, upload)
-    return _complete(command, path, upload["id"])
+    if upload["missing"]:
+        _send(command, path, cuts, upload)
+        upload = _patiently(lambda: command.client.get(f"{ROUTES}/{upload['id']}"))
+    return _complete(command, path, upload)
 
 
 def plan(command: NounCommand, path: Path, shard_bytes: int | None) -> list[Cut]:
@@ -123,10 +125,9 @@ def _hashing(chunks: Iterator[bytes], digest: Any) -> Iterator[bytes]:
         yield chunk
 
 
-def _complete(command: NounCommand, path: Path, upload_id: str) -> Any:
-    route = f"{ROUTES}/{upload_id}"
-    images = push_with_manifest(command, path) if command.client.get(route)["namesImages"] else ""
-    return _patiently(lambda: command.client.post(f"{route}/complete", {"images": images}))
+def _complete(command: NounCommand, path: Path, upload: Any) -> Any:
+    images = push_with_manifest(command, path) if upload["namesImages"] else ""
+    return _patiently(lambda: command.client.post(f"{ROUTES}/{upload['id']}/complete", {"images": images}))
 
 
 def _patiently(ask: Callable[[], T]) -> T:

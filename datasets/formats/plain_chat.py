@@ -110,8 +110,8 @@ class PlainChat:
     def take(self, batch: Batch) -> list[int]:
         """Take in the plain rows among the lines; gives the places of the others."""
         texts = self._usual.texts(batch.written) if self._usual is not None else None
-        if texts is not None:
-            self._take_usual(self._usual, texts, batch.first)
+        if self._usual is not None and texts is not None:
+            self._take_usual(self._usual.shape, texts, batch.first)
             return []
         messages, shapes, places = self._decoded(batch)
         known = self._known(shapes)
@@ -126,9 +126,9 @@ class PlainChat:
         self._notice(messages, shapes, known, [batch.first + place for place in places])
         return [] if len(places) == batch.num_lines else sorted(set(range(batch.num_lines)).difference(places))
 
-    def _take_usual(self, usual: Usual, texts: list[list[str]], first: int) -> None:
-        """Take in rows of the usual roles from line `first` on, one a line."""
-        shape, lines = usual.shape, range(first, first + len(texts[0]))
+    def _take_usual(self, shape: Shape, texts: list[list[str]], first: int) -> None:
+        """Take in good rows of one shape from line `first` on, one a line."""
+        lines = range(first, first + len(texts[0]))
         self._count_texts(shape, texts)
         if shape.odd:
             for line in lines:

@@ -19,11 +19,12 @@ from datasets.errors import (
     UploadIncomplete,
 )
 from datasets.findings import MAX_COMPARED_ROWS
+from datasets.formats import FormatFacts
 from datasets.formats.of_lines import ROW_FORMATS
 from datasets.identity import Identity
 from datasets.images import hashed_images, with_images
 from datasets.ingest import Examined, examine_file, facts_of
-from datasets.models import ExampleSet, Shard, Upload
+from datasets.models import Shard, Upload
 from datasets.operations.intake import Contents, contents_of_rows, keep_shard, listed, take_shard
 from datasets.operations.registering import Registered, check_names, check_stated_format, keep_version
 from datasets.queries import example_set
@@ -267,15 +268,17 @@ def complete_upload(upload: Upload, *, actor: Actor, images: str = "") -> Regist
 
 
 def _known(upload: Upload) -> Contents | None:
-    """The contents of these very files where a version lists them: no row is read again."""
+    """The contents of these very files where a version lists them: nothing of them is looked at again."""
     digest = NewVersion("", listing(upload)).digest
     version = Version.objects.filter(artifact__kind=Artifact.Kind.DATASET, digest=digest).first()
     if version is None:
         return None
-    examples = ExampleSet.objects.get(pk=version.content_hash)
+    examples = example_set(version)
     check_stated_format(upload.format, examples.format)
-    whole, shards = _merged(upload)
-    return contents_of_rows(whole, facts_of(whole), [listed(*shard) for shard in shards], examples.pk)
+    facts = FormatFacts(examples.num_tool_rows, examples.num_images, examples.statistics, examples.findings,
+                        examples.details)
+    return Contents(examples.format, examples.pk, examples.num_examples, examples.num_blank_lines, listing(upload),
+                    examples.shards, facts, {})
 
 
 def _together(upload: Upload, images: str) -> Contents:
