@@ -76,7 +76,8 @@ def _kept_words(kept: QuerySet[RolloutStep]) -> str:
 def rollouts_of(run: Run, asked: Asked, *, worst: bool | None = None) -> QuerySet[Rollout]:
     """The completions asked for: in the order in which they were scored, or the worst or the best first.
 
-    Those without a score come last in either. Raises NotFound, InvalidInput.
+    Those without a score come last in either. Equals come a prompt after the other, not all of one prompt first: the
+    ends of an update show more than one. Raises NotFound, InvalidInput.
     """
     check_method(run)
     found = _chosen(run, asked)
@@ -86,7 +87,7 @@ def rollouts_of(run: Run, asked: Asked, *, worst: bool | None = None) -> QuerySe
     if asked.term:
         found = found.annotate(term_share=_share_of(run, asked.term))
     first = score.asc(nulls_last=True) if worst else score.desc(nulls_last=True)
-    return found.order_by(first, "step", "group", "index")
+    return found.order_by(first, "step", "index", "group")
 
 
 def places_of(run: Run, asked: Asked) -> list[int]:

@@ -197,6 +197,9 @@ def test_the_worst_and_the_best_stand_in_front_by_the_reward_or_by_a_term(run, c
     assert texts(search="FORM") == ["form"]
     assert texts(search="2 + 3", limit=1) == ["half"]
     assert texts(search="100%_") == []
+    say(run, attempt, rollouts(attempt, 2, [completion(group, index, f"prompt {group}", {"format": 0.0, "exact": 0.0})
+                                            for group in range(2) for index in range(2)]))
+    assert texts(step=2, worst=2) == ["prompt 0", "prompt 1"], "equals are not all of one prompt"
 
 
 @pytest.mark.requirement("R275")
