@@ -14,7 +14,7 @@ from optimize_site.kernel.errors import Problem
 
 MAX_BAD_LINES = 20
 MEBIBYTE = 1024 * 1024
-PIECE_BYTES = 96 * 1024
+PIECE_BYTES = 64 * 1024
 """Few enough for what is looked at together to stay in a processor's cache, and for no memory to be asked for anew."""
 
 

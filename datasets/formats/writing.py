@@ -10,7 +10,7 @@ from itertools import chain, repeat
 import msgspec
 
 END = b"\x01"
-"""Stands behind each row while its line ends are taken out; no JSON holds it, nor does any text written as JSON."""
+"""Stands between rows while other line ends are taken out; no JSON holds it, nor does any text written as JSON."""
 SPACED, CLOSE = (", ", ": "), (",", ":")
 SPACED_OPENING = b'{"messages": '
 
@@ -25,16 +25,16 @@ class Writing:
 
     def is_of(self, written: bytes, texts: Sequence[list[str]]) -> bool:
         """Whether these bytes are rows with these texts (of each message in turn, those of all rows) and no more."""
-        first, *others = self._spaced if written.startswith(SPACED_OPENING) else self._close
-        columns = [repeat(first), *chain.from_iterable(zip(texts, map(repeat, others), strict=True))]
-        pieces = _encode_lines(list(chain.from_iterable(zip(*columns, strict=False))))
-        rows = pieces.replace(b"\n", b"").replace(END, b"\n")
-        return len(rows) == len(written) + 1 and rows.startswith(written)
+        opening, *between, last = self._spaced if written.startswith(SPACED_OPENING) else self._close
+        columns = chain.from_iterable(zip(texts, map(repeat, between), strict=True))
+        pieces = [opening, *chain.from_iterable(zip(*columns, strict=False))]
+        pieces[-1] = last
+        return _encode_lines(pieces).replace(b"\n", b"").replace(END, b"\n") == written
 
 
 def _between(roles: Sequence[str], comma: str, colon: str) -> list[msgspec.Raw]:
-    """What stands before, between and behind the texts of a row."""
-    messages = [f'{{"role"{colon}"{role}"{comma}"content"{colon}' for role in roles]
-    first, *later = messages
-    pieces = [f'{{"messages"{colon}[{first}', *(f"}}{comma}{message}" for message in later), "}]}"]
-    return [msgspec.Raw(piece.encode()) for piece in pieces[:-1]] + [msgspec.Raw(pieces[-1].encode() + END)]
+    """What stands before the first text, behind each text of a row, behind the last of all."""
+    first, *later = [f'{{"role"{colon}"{role}"{comma}"content"{colon}' for role in roles]
+    opening, closing = f'{{"messages"{colon}[{first}', "}]}"
+    pieces = [opening, *(f"}}{comma}{message}" for message in later), f"{closing}{END.decode()}{opening}", closing]
+    return [msgspec.Raw(piece.encode()) for piece in pieces]
