@@ -25,6 +25,8 @@ def main(argv: list[str]) -> int:
         for _ in range(options.repeats):
             for run_id in waiting[:2]:
                 running.train_past(http, run_id, 21)
+            for run_id in waiting[2:]:
+                http.follow(f"/v1/training/runs/{run_id}", "phase", {"AWAITING_CAPACITY"})
             times.append(_recovery(http, waiting))
             print(f"  every phase of {len(waiting)} open runs is true after {times[-1]:.2f} s")
             waiting = _others_instead(http, waiting)
