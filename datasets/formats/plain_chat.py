@@ -133,10 +133,12 @@ class PlainChat:
         if shape.odd:
             for line in lines:
                 self.findings.note(shape.odd, line)
-        number = max(0, self.findings.num_to_compare)
+        compared = lines[:max(0, self.findings.num_to_compare)]
+        number = len(compared)
         if number:
-            asked = map("\0".join, zip(repeat(shape.asked), *(column[:number] for column in texts[:-1]), strict=False))
-            self.findings.compare_all(map(str.encode, asked), map(str.encode, texts[-1][:number]), lines[:number])
+            asked = map("\0".join, zip(repeat(shape.asked, number), *(column[:number] for column in texts[:-1]),
+                                       strict=True))
+            self.findings.compare_all(map(str.encode, asked), map(str.encode, texts[-1][:number]), compared)
 
     def _decoded(self, batch: Batch) -> tuple[list[Messages], list[Types], Sequence[int]]:
         """The messages and the roles of the lines that are shaped like plain rows, and where these stand.

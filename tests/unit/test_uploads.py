@@ -160,6 +160,13 @@ def test_rows_that_are_what_they_are_written_as_need_no_look_at_their_keys(write
     assert fast(lines[4:], before=lines[:4])[2] == [] and len(counted) == 1 + (writer == WRITERS[-1])
 
 
+@pytest.mark.parametrize("roles", [["assistant"], ["system", "assistant"], ["user", "assistant", "assistant"]], ids=str)
+def test_rows_of_any_roles_are_compared_once_each(roles):
+    lines = [json.dumps({"messages": [{"role": role, "content": f"{role} {number % 3}"} for role in roles]}).encode()
+             for number in range(9)]
+    assert_alike(lines[4:], before=lines[:4])
+
+
 PIECES = [b"", b" ", b"\n", b"\x01", b"\x01\n", b"\\u0000", b"\\u0061", b'"role":"user",', b'"content": "", ',
           b',"messages":[]']
 
