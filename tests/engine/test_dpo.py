@@ -1,6 +1,7 @@
 """Preference runs through the whole entry: their loss beside TRL's and beside float64, their figures, resuming."""
 
 import math
+import tracemalloc
 from pathlib import Path
 
 import jobs
@@ -111,6 +112,17 @@ def test_a_reference_is_taken_over_whole_and_of_the_same_origin_or_not_at_all(tm
         file.write_bytes(damaged)
         assert kept_reference.kept(tmp_path, origin) is None
     assert kept_reference.kept(tmp_path / "nowhere", origin) is None
+
+
+def test_the_rows_of_a_reference_are_told_without_a_copy_of_them_in_memory(base_model):
+    tokens = np.arange(1 << 20, dtype=np.int32)
+    plan, rows = tiny.dpo_plan(base_model, []), TokenRows(tokens, tokens, np.array([0, 1 << 20]))
+    kept_reference.origin_of(plan, rows)
+    tracemalloc.start()
+    kept_reference.origin_of(plan, rows)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < tokens.nbytes
 
 
 @pytest.mark.requirement("R262")
