@@ -23,9 +23,10 @@ def limits() -> dict[str, int]:
             "uploadDays": KEPT_FOR.days}
 
 
-def get_upload(upload_id: str) -> Upload:
+def get_upload(upload_id: str, among: QuerySet[Upload] | None = None) -> Upload:
     """One upload. Raises UploadUnknown, also for one whose time is over."""
-    found = Upload.objects.filter(pk=upload_id, expires_at__gte=clock.now()).first()
+    rows = Upload.objects.all() if among is None else among
+    found = rows.filter(pk=upload_id, expires_at__gte=clock.now()).first()
     if found is None:
         raise UploadUnknown(f"There is no upload {upload_id[:12]}.", hint="Open it again: the shards that were sent "
                             f"are still here for a while. An upload is kept for {KEPT_FOR.days} days.")

@@ -29,7 +29,7 @@ from datasets.operations.intake import Contents, contents_of_rows, keep_shard, l
 from datasets.operations.registering import Registered, check_names, check_stated_format, keep_version
 from datasets.queries import example_set
 from datasets.stretches import Region, Stretch, read_region, stretch_of
-from datasets.upload_queries import KEPT_FOR, is_hashed, lacking, limits, listing, shard_of
+from datasets.upload_queries import KEPT_FOR, get_upload, is_hashed, lacking, limits, listing, shard_of
 from optimize_site.kernel import clock
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.blobs import blob_path, hold
@@ -213,8 +213,9 @@ def _check_same_bytes(item: dict[str, Any], sha256: str) -> None:
 
 @transaction.atomic
 def _note_came(upload: Upload, place: int, sha256: str) -> None:
-    """Say which bytes a shard turned out to be. Raises ShardMismatch where others came at the same time."""
-    planned = Upload.objects.select_for_update().get(pk=upload.pk).planned
+    """Say which bytes a shard turned out to be. Raises ShardMismatch where others came at the same time, UploadUnknown
+    where the upload was given up meanwhile."""
+    planned = get_upload(upload.pk, Upload.objects.select_for_update()).planned
     _check_same_bytes(planned[place], sha256)
     planned[place]["sha256"] = sha256
     Upload.objects.filter(pk=upload.pk).update(planned=planned)

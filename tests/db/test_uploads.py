@@ -404,6 +404,13 @@ def test_two_files_of_one_size_that_are_sent_at_once_are_not_mixed():
         row(1).strip()).hexdigest()
 
 
+def test_a_shard_that_comes_for_an_upload_that_was_given_up_meanwhile_is_refused():
+    upload = operations.open_upload(Announced("support/train", [("", len(row(1)))]), actor=OPERATOR)[0]
+    operations.abandon_upload(Upload.objects.get(pk=upload.pk), actor=OPERATOR)
+    with pytest.raises(UploadUnknown):
+        put(upload, 0, row(1))
+
+
 def test_other_bytes_than_were_announced_are_not_kept():
     upload = opened(row(1), row(2))
     for body in (row(3), row(1) + row(1), row(1)[:-1]):
