@@ -37,18 +37,28 @@ def register(command: NounCommand, reference: str, path: Path, shard_bytes: int 
     """Register a file of rows or an archive; gives the version's document.
 
     A run of it that was stopped goes on where it was. Raises FileDoesNotFit and DatasetTooLarge before a byte is sent,
-    naming the shard size that fits, and what registering raises.
+    naming the shard size that fits, ShardMismatch for a file that changes meanwhile, and what registering raises.
     """
     if is_archive(path):
         refuse_too_large(path.stat().st_size, limits(command)["maxBytes"])
         query = stated | ({"lineage": json.dumps(stated["lineage"])} if "lineage" in stated else {})
         return send_whole(command, f"/v1/registry/datasets/{reference}/versions", path, **query)
+    before = _written(path)
     cuts = plan(command, path, shard_bytes)
     upload = _open(command, reference, path, cuts, stated)
     if upload["missing"]:
         _send(command, path, cuts, upload)
+        if _written(path) != before:
+            raise ShardMismatch(f"{path.name} changed while it was sent.", hint="Run the command again once nothing "
+                                "writes to the file.")
         upload = _patiently(lambda: command.client.get(f"{ROUTES}/{upload['id']}"))
     return _complete(command, path, upload)
+
+
+def _written(path: Path) -> tuple[int, int]:
+    """How large a file is and when it was last written. It is read once, so that no hash tells what it was before."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
 
 
 def plan(command: NounCommand, path: Path, shard_bytes: int | None) -> list[Cut]:

@@ -404,6 +404,22 @@ def test_two_files_of_one_size_that_are_sent_at_once_are_not_mixed():
         row(1).strip()).hexdigest()
 
 
+def test_a_file_that_changes_while_it_is_sent_is_not_registered(file, sent, monkeypatch, capsys):
+    send, body = clients.Client.send, file.read_bytes()
+
+    def written_to(self, method, path, *rest, **query):
+        if len(sent) == 1:
+            file.write_bytes(body.replace(b"question 1", b"question 7"))
+        return send(self, method, path, *rest, **query)
+
+    monkeypatch.setattr(clients.Client, "send", written_to)
+    assert register(file, "--shard-size", "1KiB") == 3
+    refused = printed(capsys)
+    assert refused["code"] == "shard_mismatch" and not Version.objects.exists()
+    assert register(file, "--shard-size", "1KiB") == 0
+    assert printed(capsys)["contentHash"] == examine_file(file).content_hash
+
+
 def test_a_shard_that_comes_for_an_upload_that_was_given_up_meanwhile_is_refused():
     upload = operations.open_upload(Announced("support/train", [("", len(row(1)))]), actor=OPERATOR)[0]
     operations.abandon_upload(Upload.objects.get(pk=upload.pk), actor=OPERATOR)
