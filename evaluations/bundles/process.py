@@ -14,13 +14,15 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evaluations.bundles.walls import executable, visible_paths
+from evaluations.graders import Verdict
+from evaluations.scoring.terms import Item
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 LENGTH, BEGUN = struct.Struct("<I"), struct.Struct("<Q")
@@ -29,6 +31,8 @@ FRAMES_AHEAD = 3
 REFUSALS = frozenset({"bundle_does_not_import", "bundle_without_function", "bundle_function_asks_more"})
 START_SECONDS = 30.0
 STOPPED_SECONDS = 1.0
+Written = Callable[[Sequence[Item]], list[tuple[Any, ...]]]
+Read = Callable[[Any], Verdict]
 ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
 """All that is in it. Hashes do not vary, so that a set is walked in the same order every time."""
 
@@ -110,26 +114,27 @@ class Confined:
         raise NotStarted("bundle_too_slow", f"Importing the bundle took more than {max(self._seconds, START_SECONDS):g}"
                          " seconds.", "Let the module do its work when its function is called.")
 
-    def ask(self, items: Sequence[Any], size: int) -> tuple[list[Any], Ended | None]:
-        """The entries of the first items, `size` sent at a time, and how it ended where they are not of all."""
+    def ask(self, items: Sequence[Item], size: int, written: Written, read: Read) -> tuple[list[Verdict], Ended | None]:
+        """What `read` makes of the entries of the first items, `size` sent at a time as `written` says, and how it
+        ended where they are not of all. Both work on some items while the function works on others."""
         self._go_on()
-        asked = _Asked(items, size, self._answered)
+        asked = _Asked(items, size, self._answered, written, read)
         mark, since = self._count(), time.monotonic()
         while asked.is_open:
             try:
                 got_on = asked.take(self._frames(self._exchange(asked.fill(), self._seconds / 4)))
             except _Lie as lie:
-                return asked.entries, self._end("invalid_result", str(lie), 0)
+                return asked.verdicts, self._end("invalid_result", str(lie), 0)
             if got_on or self._count() != mark:
                 mark, since = self._count(), time.monotonic()
             if asked.is_open and self._mine.fileno() < 0:
-                return asked.entries, self._end("crash", f"The bundle {self._how_it_ended()}.", asked.lost(mark))
+                return asked.verdicts, self._end("crash", f"The bundle {self._how_it_ended()}.", asked.lost(mark))
             if time.monotonic() - since > self._seconds:
-                return asked.entries, self._end("timeout", f"The function took more than {self._seconds:g} seconds.",
-                                                asked.lost(mark))
-        self._answered += len(asked.entries)
+                return asked.verdicts, self._end("timeout", f"The function took more than {self._seconds:g} seconds.",
+                                                 asked.lost(mark))
+        self._answered += len(asked.verdicts)
         self._stop()
-        return asked.entries, None
+        return asked.verdicts, None
 
     def _end(self, cause: str, reason: str, lost: int) -> Ended:
         self.close()
@@ -230,40 +235,41 @@ def _plain(value: Any) -> str:
 
 
 class _Asked:
-    """Items on their way to a process, and the entries that came back; `before` were answered earlier."""
+    """Items on their way to a process, and what the entries that came back say; `before` were answered earlier."""
 
-    def __init__(self, items: Sequence[Any], size: int, before: int):
-        self.entries: list[Any] = []
+    def __init__(self, items: Sequence[Item], size: int, before: int, written: Written, read: Read):
+        self.verdicts: list[Verdict] = []
         self._items, self._size, self._before = items, size, before
+        self._written, self._read = written, read
         self._sent, self._queue = 0, bytearray()
         self._ahead = size * FRAMES_AHEAD if size > 1 else 1
 
     @property
     def is_open(self) -> bool:
-        return len(self.entries) < len(self._items)
+        return len(self.verdicts) < len(self._items)
 
     def fill(self) -> bytearray:
         """What is to be sent now. Frames go ahead of their entries, so that neither side waits for the other."""
-        while not self._queue and self._sent < min(len(self._items), len(self.entries) + self._ahead):
-            body = marshal.dumps(list(self._items[self._sent:self._sent + self._size]))
+        while not self._queue and self._sent < min(len(self._items), len(self.verdicts) + self._ahead):
+            body = marshal.dumps(self._written(self._items[self._sent:self._sent + self._size]))
             self._queue += LENGTH.pack(len(body)) + body
             self._sent = min(self._sent + self._size, len(self._items))
         return self._queue
 
     def take(self, frames: Iterable[Any]) -> bool:
         """Take in entries, which must go on where the last ones ended; whether there were any. Raises _Lie."""
-        had = len(self.entries)
+        had = len(self.verdicts)
         for frame in frames:
-            most = self._sent - len(self.entries)
+            most = self._sent - len(self.verdicts)
             if type(frame) is not list or not 1 < len(frame) <= most + 1 or \
-                    frame[0] != self._before + len(self.entries):
+                    frame[0] != self._before + len(self.verdicts):
                 raise _Lie("The bundle answered what was not asked.")
-            self.entries += frame[1:]
-        return len(self.entries) > had
+            self.verdicts += map(self._read, frame[1:])
+        return len(self.verdicts) > had
 
     def lost(self, begun: int) -> int:
         """How many of the items that are sent and not answered lie behind it already, if it ended now."""
-        return max(0, min(begun - self._before, self._sent) - len(self.entries) - 1)
+        return max(0, min(begun - self._before, self._sent) - len(self.verdicts) - 1)
 
 
 class _Lie(Exception):

@@ -56,12 +56,12 @@ class BundleScorer:
 
     def score(self, items: Sequence[Item]) -> Sequence[Verdict]:
         """One verdict an item, in their order."""
-        sent, verdicts, alone = [self._sent(item) for item in items], list[Verdict](), 0
+        verdicts, alone = list[Verdict](), 0
         while len(verdicts) < len(items):
             first = len(verdicts)
-            rest = sent[first:first + (alone or ITEMS_A_REQUEST)]
-            answered, ended = self._running().ask(rest, 1 if alone else ITEMS_A_FRAME)
-            verdicts += [verdict_of(entry) for entry in answered]
+            rest = items[first:first + (alone or ITEMS_A_REQUEST)]
+            answered, ended = self._running().ask(rest, 1 if alone else ITEMS_A_FRAME, self._written, verdict_of)
+            verdicts += answered
             alone = max(0, alone - len(answered))
             if ended is None:
                 self._renew()
@@ -76,9 +76,9 @@ class BundleScorer:
             alone = max(0, alone - ended.lost - 1)
         return verdicts
 
-    def _sent(self, item: Item) -> tuple[Any, ...]:
-        """What the function takes of the item, in its order; nothing else leaves."""
-        return tuple([GIVEN[name](item) for name in self.takes])
+    def _written(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
+        """What the function takes of each item, in its order; nothing else leaves."""
+        return [tuple([GIVEN[name](item) for name in self.takes]) for item in items]
 
     def _running(self) -> Confined:
         if self._process is None:
