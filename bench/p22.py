@@ -11,7 +11,7 @@ from bench.measure import arguments, load_before, verdict
 from gpu_worker import processes
 from tests.e2e import running
 
-LIMIT_SECONDS, OPEN_RUNS = 5.0, 100
+LIMIT_SECONDS, OPEN_RUNS, STEPS = 5.0, 100, 20_000
 
 
 def main(argv: list[str]) -> int:
@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     load, times = load_before(), []
     with scratch_box("p22") as http:
-        waiting = [running.start(http, steps=1000) for _ in range(options.open)]
+        waiting = [running.start(http, steps=STEPS) for _ in range(options.open)]
         for _ in range(options.repeats):
             for run_id in waiting[:2]:
                 running.train_past(http, run_id, 21)
@@ -44,7 +44,7 @@ def _others_instead(http, ids: list[str]) -> list[str]:
         http.post(f"/v1/training/runs/{run_id}/cancel", {})
     for run_id in ids[:2]:
         http.follow(f"/v1/training/runs/{run_id}", "phase", {"CANCELLED"})
-    return [*ids[2:], *(running.start(http, steps=1000) for _ in range(2))]
+    return [*ids[2:], *(running.start(http, steps=STEPS) for _ in range(2))]
 
 
 def _recovery(http, ids: list[str]) -> float:
