@@ -14,7 +14,8 @@ from optimize_site.kernel.plain import PlainCommand
 EVERYWHERE = """Every verb takes `-o text|json|json-compact`, `--json FIELDS` (without a value: lists the fields;
 an unknown one is refused before a command that changes something has done anything),
 `--jq EXPR`, `--no-color`, `-q` (say nothing beside the result; a verb that makes something and does not wait for it
-prints its ID alone), `--force` (do not ask) and `--context NAME` (speak to another box). A leading
+prints its ID alone, but for `users create`, which prints the password it made, and `datasets analyze`), `--force` (do
+not ask) and `--context NAME` (speak to another box). A leading
 `training` word is dropped, and nouns are accepted in the singular and with hyphens.
 
 | status | meaning |
