@@ -153,7 +153,8 @@ def _covers(envelope: Envelope, config: Mapping[str, Any], execution: Mapping[st
 
 
 def _measured(base: BaseModelFacts) -> str:
-    found = [f"{envelope.gpus} × {envelope.device_profile} up to {envelope.max_seq_length} tokens"
+    found = [f"{', '.join(envelope.methods)} on {envelope.gpus} × {envelope.device_profile} at "
+             f"{', '.join(envelope.precisions)} up to {envelope.max_seq_length} tokens"
              for envelope in base.entry.envelopes]
     return f"Measured: {'; '.join(found)}." if found else "Nothing was measured for this model yet."
 

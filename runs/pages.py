@@ -29,6 +29,8 @@ CURVES = (
     {"title": "Preference accuracy", "term": "preference accuracy", "names": "preference_accuracy",
      "labels": "Accuracy", "method": "dpo"},
     {"title": "Reward margin", "term": "reward margin", "names": "reward_margin", "labels": "Margin", "method": "dpo"},
+    {"title": "Chosen and rejected rewards", "term": "answer rewards", "names": "reward_chosen,reward_rejected",
+     "labels": "Chosen|Rejected", "method": "dpo"},
     {"title": "Learning rate", "term": "learning rate", "names": "learning_rate", "labels": "Learning rate"},
     {"title": "Gradient norm", "term": "gradient norm", "names": "grad_norm", "labels": "Gradient norm"},
     {"title": "Tokens a second", "term": "token", "names": "tokens_per_second", "labels": "Tokens a second"},

@@ -19,8 +19,9 @@ from runs.snapshots import digest_of, kinds_of
 NAMED = {"loss": "loss", "validation_loss": "validationLoss", "validation_perplexity": "perplexity",
          "learning_rate": "learningRate", "grad_norm": "gradNorm", "tokens_per_second": "tokensPerSecond",
          "step_seconds": "stepSeconds", "preference_accuracy": "preferenceAccuracy", "reward_margin": "rewardMargin",
-         "reward": "reward", "zero_variance_groups": "zeroVarianceGroups", "scored_zero": "scoredZero",
-         "scored_full": "scoredFull", "scored_reward_mean": "scoredRewardMean", "kl": "kl"}
+         "reward_chosen": "rewardChosen", "reward_rejected": "rewardRejected", "reward": "reward",
+         "zero_variance_groups": "zeroVarianceGroups", "scored_zero": "scoredZero", "scored_full": "scoredFull",
+         "scored_reward_mean": "scoredRewardMean", "kl": "kl"}
 """Figures with names of their own in the API; the rest of what the loop logged stands under `measured`."""
 MEAN_SHARE = re.compile(r"term\.(.+)\.mean")
 

@@ -39,8 +39,8 @@ def missed_rows(missed: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
 
 METRIC_TITLES = {
     "loss": "LOSS", "validationLoss": "VALIDATION LOSS", "perplexity": "PERPLEXITY", "preferenceAccuracy": "ACCURACY",
-    "rewardMargin": "MARGIN", "zeroVarianceGroups": "NO SPREAD", "scoredZero": "SCORED ZERO",
-    "scoredFull": "SCORED FULL", "reward": "REWARD"}
+    "rewardMargin": "MARGIN", "rewardChosen": "CHOSEN", "rewardRejected": "REJECTED", "zeroVarianceGroups": "NO SPREAD",
+    "scoredZero": "SCORED ZERO", "scoredFull": "SCORED FULL", "reward": "REWARD"}
 """The columns that a run's figures have without being asked for."""
 TERMS = "terms:"
 

@@ -67,6 +67,8 @@ TERMS = {
     "preference accuracy": "The share of pairs in which the model moved further towards the chosen answer than towards "
                            "the rejected one.",
     "reward margin": "How much further it moved, times beta. Growing means it tells the two apart.",
+    "answer rewards": "How far the model moved towards the chosen answers and towards the rejected ones, times beta. "
+                      "Both may fall; what counts is that the rejected ones fall further.",
     "reward": "What the terms of the reward gave a completion, weighted and summed; the curve is the mean over an "
               "update's rollouts.",
     "reward term": "One part of the reward. Its share is its score times its weight.",
@@ -132,7 +134,7 @@ CONCEPTS = {
     "mark": "agreement-with-people", "agreement": "agreement-with-people", "kappa": "agreement-with-people",
     "confidence interval": "evaluation", "exact match": "evaluation", "unscored": "evaluation",
     "paired difference": "evaluation", "loss": "loss-and-perplexity", "perplexity": "loss-and-perplexity",
-    "preference accuracy": "what-it-shows", "reward margin": "what-it-shows",
+    "preference accuracy": "what-it-shows", "reward margin": "what-it-shows", "answer rewards": "what-it-shows",
     "validation loss": "loss-and-perplexity", "gradient norm": "learning-rate", "warm-up": "learning-rate",
     "LoRA rank": "adapter", "LoRA alpha": "adapter", "gradient accumulation": "micro-batch-and-accumulation",
     "micro batch": "micro-batch-and-accumulation", "sequence length": "token", "packing": "token",
@@ -145,7 +147,7 @@ REWARDED = ("reward", "reward term", "zero spread", "KL penalty", "entropy", "co
             "repeated completions", "distinct pairs", "failed score", "two groups", "reward hacking", "rollout")
 PAGES = {**dict.fromkeys(REWARDED, "rollouts"),
          "mark": "judges", "agreement": "judges", "kappa": "judges",
-         "preference accuracy": "preferences", "reward margin": "preferences",
+         "preference accuracy": "preferences", "reward margin": "preferences", "answer rewards": "preferences",
          "gradient checkpointing": "estimates", "peak memory": "estimates", "judge": "estimates", "branch": "lifecycle",
          "training state": "lifecycle", "sweep": "lifecycle", "pipeline": "lifecycle", "gate": "lifecycle",
          "smoke check": "smoke"}

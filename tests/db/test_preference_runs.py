@@ -10,6 +10,7 @@ from runs import queries, render
 from runs.models import Snapshot
 from runs.operations import advance_run, branch_run, check_run, submit_run
 from runs.operations.branching import Wish
+from runs.table_text import metric_columns
 from runs.text import result_rows
 from runs.work import RunWork
 from tests import factories as make
@@ -46,7 +47,8 @@ def training(box):
     run = submit_run(document(preference={"beta": 0.2, "lossType": "ipo"}), actor=LOCAL).run
     advance_run(run.pk)
     attempt = playing.claim(playing.reread(run))
-    figures = [{"preference_accuracy": share, "reward_margin": margin} for share, margin in ((0.5, 0.01), (0.75, 0.25))]
+    figures = [{"preference_accuracy": share, "reward_margin": chosen - rejected, "reward_chosen": chosen,
+                "reward_rejected": rejected} for share, chosen, rejected in ((0.5, 0.0, -0.01), (0.75, -0.25, -0.5))]
     run = playing.say(
         run, attempt, playing.STARTED, {"type": "plan_size", "totalSteps": 4, "rowsPerEpoch": 4},
         {"type": "engine_config", "requested": {}, "resolved": {"engine": "trl", "preferenceLoss": LOSS}},
@@ -75,6 +77,8 @@ def test_accuracy_margin_and_the_loss_it_used_are_shown(training):
     assert rows["Preference loss"] == "ipo at beta 0.2, one pair at a time"
     steps = [render.metric_document(row) for row in queries.metrics_of(run)]
     assert [(step["preferenceAccuracy"], step["rewardMargin"]) for step in steps] == [(0.5, 0.01), (0.75, 0.25)]
+    assert [(step["rewardChosen"], step["rewardRejected"]) for step in steps] == [(0.0, -0.01), (-0.25, -0.5)]
+    assert metric_columns(steps)[-4:] == ["preferenceAccuracy", "rewardMargin", "rewardChosen", "rewardRejected"]
 
 
 def test_a_supervised_run_has_no_preference_figures(box):

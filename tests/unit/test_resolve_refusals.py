@@ -220,6 +220,12 @@ def test_a_measurement_covers_what_it_measured_and_no_more(change):
     assert [warning["code"] for warning in resolved(facts=facts).warnings] == ["unmeasured_envelope"]
 
 
+def test_what_was_measured_is_told_with_its_method():
+    facts = make_facts(entry=make_entry(envelopes=[measured(methods=["dpo"], precisions=["INT4"])]))
+    (warning,) = resolved(facts=facts).warnings
+    assert "Measured: dpo on 1 × cpu at INT4 up to 2048 tokens." in warning["message"]
+
+
 def test_a_box_with_less_memory_than_the_measurement_took_is_warned():
     facts = make_facts(entry=make_entry(envelopes=[measured(host_memory_gib=24.5)]))
     assert [warning["code"] for warning in resolved(facts=facts).warnings] == ["memory_below_measurement"]

@@ -52,6 +52,7 @@ def test_a_preference_runs_page_shows_its_accuracy_its_margin_and_which_loss(vie
     text = " ".join(page(viewer, running).split())
     assert "75" in text and "0.3125" in text and "ipo at beta 0.2, one pair at a time" in text
     assert 'data-names="preference_accuracy"' in text and 'data-names="reward_margin"' in text
+    assert 'data-names="reward_chosen,reward_rejected" data-labels="Chosen|Rejected"' in text
     assert "perplexity" not in text[text.index("0.5000"):text.index("0.5000") + 40]
 
 
