@@ -73,7 +73,8 @@
     return {
       width: place.clientWidth, height: place.closest(".big") ? 270 : 190,
       cursor: { sync: { key: sync.key, setSeries: false }, drag: { x: true, y: false }, points: { size: 6 } },
-      scales: { x: { time: false } },
+      // A figure that is zero throughout lies on an axis to 1, not to 100.
+      scales: { x: { time: false }, y: { range: (_, least, most) => least == null ? [null, null] : least === 0 && most === 0 ? [0, 1] : window.uPlot.rangeNum(least, most, 0.1, true) } },
       legend: { live: true },
       axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => byTime() ? clock(tick) : Number.isInteger(tick) ? tick : "") },
         { ...axis, size: place.dataset.unit ? 78 : 62, values: (_, ticks) => ticks.map(say) }],

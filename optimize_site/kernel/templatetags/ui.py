@@ -241,6 +241,12 @@ def pretty(value: Any) -> str:
 
 
 @register.filter
+def spaced(name: str) -> str:
+    """A programs' name as words: `merge_parity` is merge parity."""
+    return name.replace("_", " ")
+
+
+@register.filter
 def one_line(value: Any) -> str:
     """A setting's value as the descriptor writes it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
