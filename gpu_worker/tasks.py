@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 THOROUGH_SECONDS = 30.0
 _stopping = False
 _thorough_at = 0.0
+_seen_at = 0.0
 _serving: dict[int, threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -63,15 +64,21 @@ def serve_alone(device: str, slot: int) -> None:
 
 
 @shared_task(name="gpu_worker.advance", ignore_result=True)
-def advance() -> None:
+def advance(rung_at: float | None = None) -> None:
     """Take every control step that is due; twice a minute tidy up too, and ring again for whatever waits. What an
-    unreachable database kept from being tidied is the next pass's."""
+    unreachable database kept from being seen or tidied is the next pass's.
+
+    Many ring while one pass goes on, and the next pass answers them all: what was rung for before it began, it sees.
+    """
     from gpu_worker.control import advance_everything
 
-    global _thorough_at
+    global _thorough_at, _seen_at
+    if rung_at is not None and rung_at < _seen_at:
+        return
     close_old_connections()
     started = time.monotonic()
     is_thorough = started >= _thorough_at
-    if advance_everything(is_thorough=is_thorough) and is_thorough:
-        _thorough_at = started + THOROUGH_SECONDS
+    if advance_everything(is_thorough=is_thorough):
+        _seen_at = started
+        _thorough_at = started + THOROUGH_SECONDS if is_thorough else _thorough_at
     log.debug("advanced", extra={"action": "advanced", "seconds": time.monotonic() - started})

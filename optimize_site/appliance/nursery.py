@@ -1,9 +1,10 @@
-"""The nursery: loads the server's code once and forks every worker from it, so that they share its memory.
+"""The nursery: loads the server's code once and forks the web and every worker from it, so that they share its memory.
 
-The supervisor starts it early, then writes lists of workers to its standard input, one a line: all of them at first,
-and later each that ended. A worker is forked twice, so that it becomes a child of the supervisor (the nearest
+The supervisor starts it early, then writes lists of services to its standard input, one a line: all of them at first,
+and later each that ended. A service is forked twice, so that it becomes a child of the supervisor (the nearest
 subreaper), which watches it like any other; the nursery answers each list with a line of pids. It stays as long as the
-supervisor, and costs little, because nearly all its memory is shared with the workers.
+supervisor, and costs little, because nearly all its memory is shared with the services: one that ended is there again
+without loading anything.
 """
 
 import gc
@@ -18,8 +19,10 @@ from typing import Any
 from optimize_site.appliance.processes import dies_with_this_parent
 
 ADOPTION_SECONDS = 10
-# What a worker imports as it starts: loaded here, it is shared.
-USED_BY_ALL = (
+PROGRAMS = {"celery": ("celery.__main__", "main"), "gunicorn": ("gunicorn.app.wsgiapp", "run")}
+"""What a service may be, and the function that each program begins with."""
+# What the services import as they start: loaded here, it is shared.
+LOADED = (
     *("celery.bin.celery", "celery.bin.worker", "celery.apps.worker", "celery.concurrency.solo", "celery.beat"),
     "celery.concurrency.thread",
     *(
@@ -29,6 +32,7 @@ USED_BY_ALL = (
         "optimize_site.appliance.celery_hooks",
     ),
     *("django.db.backends.postgresql.base", "gpu_worker.control", "gpu_worker.drive"),
+    *("gunicorn.app.wsgiapp", "gunicorn.arbiter", "optimize_site.appliance.web_worker", "optimize_site.urls"),
 )
 
 
@@ -36,25 +40,31 @@ def main() -> None:
     """Load, then fork what each line asks for, until there are no more."""
     supervisor = os.getppid()
     dies_with_this_parent(signal.SIGKILL)
-    _load()
+    load()
     for line in iter(sys.stdin.readline, ""):
-        print(json.dumps({worker["name"]: _bear(worker, supervisor) for worker in json.loads(line)}), flush=True)
+        print(json.dumps({wanted["name"]: _bear(wanted, supervisor) for wanted in json.loads(line)}), flush=True)
 
 
-def _load() -> None:
-    """Everything that the workers have in common; no connection is opened and no thread started."""
+def load() -> None:
+    """Everything that the services have in common; no connection is opened, no thread started, no static file looked
+    for, which may be on their way still."""
+    from django.conf import settings
+    from django.utils.module_loading import import_string
+
     from optimize_site.celery import app
 
     app.loader.import_default_modules()
     app.finalize()
-    for name in USED_BY_ALL:
+    for name in LOADED:
         importlib.import_module(name)
+    for name in settings.MIDDLEWARE:
+        import_string(name)
     gc.collect()
     gc.freeze()
 
 
-def _bear(worker: dict[str, Any], supervisor: int) -> int:
-    """Fork one worker; its pid."""
+def _bear(wanted: dict[str, Any], supervisor: int) -> int:
+    """Fork one service; its pid."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -63,25 +73,26 @@ def _bear(worker: dict[str, Any], supervisor: int) -> int:
             os._exit(0)
         os.close(read_end)
         os.close(write_end)
-        _live(worker, supervisor)
+        _live(wanted, supervisor)
     os.close(write_end)
     os.waitpid(child, 0)
     with os.fdopen(read_end) as pipe:
         return int(pipe.read())
 
 
-def _live(worker: dict[str, Any], supervisor: int) -> None:
-    """Become the worker, and never return."""
+def _live(wanted: dict[str, Any], supervisor: int) -> None:
+    """Become the service, and never return."""
     status = 1
     try:
         os.setsid()
         _tie_to(supervisor)
-        _use_log(worker["log"])
-        os.environ.update(worker["env"])
-        sys.argv = ["celery", *worker["arguments"]]
-        from celery.__main__ import main as celery
-
-        status = int(celery() or 0)
+        _use_log(wanted["log"])
+        for descriptor in wanted["closed"]:
+            os.close(descriptor)
+        os.environ.update(wanted["env"])
+        sys.argv = list(wanted["forked"])
+        module, function = PROGRAMS[sys.argv[0]]
+        status = int(getattr(importlib.import_module(module), function)() or 0)
     except SystemExit as ending:
         status = ending.code if isinstance(ending.code, int) else 1
     finally:

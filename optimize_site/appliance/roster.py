@@ -53,11 +53,17 @@ def valkey_service(valkey: Valkey) -> Service:
 
 def web_service(places: Places, url: str, descriptor: int) -> Service:
     """The pages and the API, on a listening socket that the supervisor keeps."""
-    command = module("gunicorn", "optimize_site.asgi:application", "--config",
-                     "python:optimize_site.appliance.gunicorn_config", "--bind", f"fd://{descriptor}")  # fmt: skip
+    arguments = ("optimize_site.asgi:application", "--config", "python:optimize_site.appliance.gunicorn_config",
+                 "--bind", f"fd://{descriptor}")  # fmt: skip
     is_ready, env, before = _by_announcement(places, "web")
     return Service(
-        "web", command, lambda pid: is_ready(pid) and answers(url), env, pass_fds=(descriptor,), before_start=before
+        "web",
+        module("gunicorn", *arguments),
+        lambda pid: is_ready(pid) and answers(url),
+        env,
+        forked=("gunicorn", *arguments),
+        pass_fds=(descriptor,),
+        before_start=before,
     )
 
 
@@ -112,7 +118,7 @@ def _worker(places: Places, name: str, queues: str, env: dict[str, str], pool: t
         is_ready,
         # Celery would have Django check itself in every worker, which loads the pages and the API: `up` does that once.
         {**ready_env, "CELERY_SKIP_CHECKS": "1", **env},
-        worker_arguments=arguments,
+        forked=("celery", *arguments),
         before_start=before,
         stop_seconds=DEVICE_STOP_SECONDS if name.startswith(DEVICE_PREFIX) else 10,
     )

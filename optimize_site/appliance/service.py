@@ -13,8 +13,8 @@ class Service:
     """One process of the box.
 
     `is_ready(pid)` must answer quickly. `before_start` runs before each start. `death_signal` is what the process gets
-    when the supervisor itself is killed. `worker_arguments`, where there are any, are those of a Celery worker, which
-    is forked from the nursery where that can be done, instead of being started as a program.
+    when the supervisor itself is killed. `forked`, where it is given, is one of the nursery's programs with its
+    arguments: the service is forked from the nursery where that can be done, instead of being started by `command`.
     """
 
     name: str
@@ -22,7 +22,7 @@ class Service:
     is_ready: Callable[[int], bool]
     env: dict[str, str] = field(default_factory=dict)
     cwd: Path = CHECKOUT
-    worker_arguments: tuple[str, ...] = ()
+    forked: tuple[str, ...] = ()
     user: int | None = None
     group: int | None = None
     pass_fds: tuple[int, ...] = ()

@@ -68,12 +68,8 @@ class Supervisor:
         self._units.extend(units)
         self.wait_until(lambda: all(unit.state == "ready" for unit in units))
 
-    def begin(self, *services: Service) -> None:
-        """Start services without waiting."""
-        self._units.extend(Unit(service, self._places.logs) for service in services)
-
     def adopt(self, nursery: Nursery, services: list[Service]) -> None:
-        """Start workers by having them forked, now and whenever one ended; where that fails they start as programs."""
+        """Start services by having them forked, now and whenever one ended; where that fails they start as programs."""
         units = [Unit(service, self._places.logs, nursery.bear) for service in services]
         self._nursery = nursery
         for service in services:

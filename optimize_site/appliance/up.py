@@ -143,14 +143,14 @@ def _start_services(
     static = None if is_static_current(places) else Step(places, "collectstatic", "--noinput", "--clear")
     embedded, urls = _servers(places, console)
     write_document(places.services, {**urls, "web_url": address.url})
-    nursery = Nursery(places)
+    nursery = Nursery(places, listener.fileno())
     supervisor.start(*embedded)
     console.say("The database is ready; its schema is brought up to date …")
     tell_password(console, supervisor.finish(Step(places, "box_ready", keep_output=True)))
     if static:
         supervisor.finish(static)
         note_static(places)
-    supervisor.begin(web_service(places, address.url, listener.fileno()))
+    supervisor.adopt(nursery, [web_service(places, address.url, listener.fileno())])
     supervisor.adopt(nursery, [control_service(places), *device_services(places)])
     supervisor.wait_until(supervisor.all_ready)
 

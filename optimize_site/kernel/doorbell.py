@@ -1,6 +1,7 @@
 """Rings the workers: "look again". Every fact is a row, so a lost or doubled ring is harmless."""
 
 import logging
+import time
 
 from django.conf import settings
 from django.db import transaction
@@ -11,8 +12,9 @@ LOOK, ADVANCE = "gpu_worker.look", "gpu_worker.advance"
 
 
 def ring_control() -> None:
-    """Once this transaction commits, let the control worker take the next steps."""
-    transaction.on_commit(lambda: _send(ADVANCE, "control"))
+    """Once this transaction commits, let the control worker take the next steps. The ring says when it was, by the
+    clock that counts from the machine's start and that all its processes share."""
+    transaction.on_commit(lambda: _send(ADVANCE, "control", time.monotonic()))
 
 
 def ring_devices() -> None:
@@ -38,11 +40,11 @@ def _ring_every_slot() -> None:
             _send(LOOK, device_queue(device.uuid, slot))
 
 
-def _send(task: str, queue: str) -> None:
+def _send(task: str, queue: str, *arguments: float) -> None:
     if not settings.RING_DOORBELLS:
         return
     try:
         celery = import_string(settings.DOORBELL_APPLICATION)
-        celery.send_task(task, queue=queue, ignore_result=True, retry=False, expires=60)
+        celery.send_task(task, arguments, queue=queue, ignore_result=True, retry=False, expires=60)
     except Exception as error:  # the broker may be down in any of a client library's ways; the reconciler rings again
         log.warning("doorbell not rung", extra={"action": "doorbell_lost", "queue": queue, "error": str(error)})

@@ -69,9 +69,11 @@ def check_lengths(run: Run) -> list[Problem]:
 
     Gives what refuses the run. A check that cannot complete is recorded as not run, and the job refuses what it meets.
     """
+    if run.length_check.get("status") != WAITING:
+        return []
     state = base_model_state(run.base_model)
     subject = subject_of_run(run, state) if state is not None else None
-    if run.length_check.get("status") != WAITING or subject is None:
+    if subject is None:
         return []
     found = look_up(subject)
     if subject.need.waits and any(measured.status == "no_analysis" for measured in found):

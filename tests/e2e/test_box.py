@@ -33,6 +33,25 @@ def test_every_service_is_ready_and_the_web_answers(box: Box) -> None:
     assert box.is_ready()
 
 
+def test_the_web_is_forked_like_the_workers_and_alone_of_them_holds_its_socket(box: Box) -> None:
+    """From what the nursery has loaded already, so that one that was killed is there again within a second."""
+    port = int(box.url.rpartition(":")[2])
+    listeners = {row.split()[9] for row in Path("/proc/net/tcp").read_text().splitlines()[1:]
+                 if row.split()[1].endswith(f":{port:04X}") and row.split()[3] == "0A"}  # fmt: skip
+    holders = {name for name in SERVICES if listeners & _sockets_of(box.process(name).pid)}
+    assert len(listeners) == 1 and holders == {"web"}
+    begun_with = [Path(f"/proc/{box.process(name).pid}/environ").read_bytes() for name in SERVICES[2:]]
+    assert not any(b"OPTIMIZE_READY_FILE" in names for names in begun_with), "what is started as a program is given it"
+
+
+def _sockets_of(pid: int) -> set[str]:
+    """The inodes of the sockets that a process holds, where it may be looked at."""
+    if not os.access(f"/proc/{pid}/fd", os.R_OK):
+        return set()
+    found = (re.fullmatch(r"socket:\[(\d+)\]", str(link.readlink())) for link in Path(f"/proc/{pid}/fd").iterdir())
+    return {socket[1] for socket in found if socket}
+
+
 def test_the_state_is_closed_to_other_users(box: Box) -> None:
     assert not stat.S_IMODE(box.home.stat().st_mode) & 0o007
     for name in ("run/services.json", "secret_key", "status.json"):

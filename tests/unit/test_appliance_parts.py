@@ -43,6 +43,29 @@ def test_the_supervisor_loads_neither_django_nor_celery() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_the_nursery_loads_code_and_nothing_else(tmp_path: Path) -> None:
+    """What it opened would be shared by all that it forks; the static files may be on their way still."""
+    code = """if True:
+        import threading
+        from optimize_site.appliance import nursery
+        nursery.load()
+        import sys
+        from django.contrib.staticfiles.storage import staticfiles_storage
+        from django.db import connections
+        from django.utils.functional import empty
+        assert threading.active_count() == 1
+        assert all(connection.connection is None for connection in connections.all(initialized_only=True))
+        assert staticfiles_storage._wrapped is empty
+        assert "optimize_site.asgi" not in sys.modules, "the web reads the list of static files as it starts"
+        assert {"runs.api", "runs.pages", "uvicorn.server"} <= set(sys.modules)
+    """
+    env = {**os.environ, "PYTHONPATH": str(CHECKOUT), "OPTIMIZE_HOME": str(tmp_path / "home"),
+           "DATABASE_URL": "postgresql://127.0.0.1:1/none"}  # fmt: skip
+    env.pop("OPTIMIZE_STATIC_STORAGE", None)
+    done = subprocess.run([sys.executable, "-P", "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "host", "port", "url"),
     [
