@@ -1,13 +1,14 @@
 """What an analysis finds beside lengths, of one stretch and of many: repeats, labels, languages."""
 
 import random
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from optimize_child.analysis import duplicates
 from optimize_child.analysis.duplicates import FingerprintFiles, find_repeats
-from optimize_child.analysis.fingerprints import digest, fingerprints, words_of
+from optimize_child.analysis.fingerprints import BANDS, HASHES, Fingerprints, digest, fingerprints, words_of
 from optimize_child.analysis.labels import MOST_VALUES, Labels
 from optimize_child.analysis.languages import language_of
 
@@ -65,6 +66,44 @@ def test_repeats_do_not_hang_on_how_rows_were_cut_or_spread(tmp_path, monkeypatc
     monkeypatch.setattr(duplicates, "PART_ROWS", part_rows)
     monkeypatch.setattr(duplicates, "BLOCK_ROWS", 11)
     assert repeats_of(texts, tmp_path, [0, 1, 40, 41]) == once
+
+
+def rows_alike(rows, kinds):
+    """Fingerprints of rows of which each repeats one of so many others, nearly or exactly."""
+    rng = np.random.default_rng(1)
+    texts = Fingerprints(
+        rng.integers(1, 1 << 63, (kinds, 2), dtype=np.uint64),
+        rng.integers(1, 1 << 32, (kinds, BANDS), dtype=np.uint32),
+        rng.integers(0, 256, (kinds, HASHES), dtype=np.uint8),
+    )
+    of = rng.integers(0, kinds, rows)
+    digests = texts.digests[of] + rng.integers(0, 3, (rows, 1), dtype=np.uint64)
+    return Fingerprints(digests, texts.keys[of], texts.minima[of])
+
+
+@pytest.mark.requirement("R312")
+@pytest.mark.parametrize("kinds", [1, 7])
+def test_comparing_holds_no_more_of_many_rows_than_of_few_however_alike_they_are(tmp_path, monkeypatch, kinds):
+    monkeypatch.setattr(duplicates, "PART_ROWS", 1000)
+    monkeypatch.setattr(duplicates, "BLOCK_ROWS", 500)
+    memmap, mapped = np.memmap, {0}
+
+    def mapping(path, **how):
+        mapped.add(how["shape"][0] if "minima" in path.name else 0)
+        return memmap(path, **how)
+
+    monkeypatch.setattr(np, "memmap", mapping)
+    peaks = []
+    for rows in (3_000, 9_000):
+        files = FingerprintFiles(tmp_path)
+        with files:
+            files.append(rows_alike(rows, kinds))
+        tracemalloc.start()
+        find_repeats(files, rows, lambda: None)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.3 * peaks[0]
+    assert 0 < max(mapped) <= 500
 
 
 def test_writing_without_spaces_is_compared_by_its_characters(tmp_path):

@@ -1,12 +1,13 @@
 """Rows that repeat an earlier row, exactly or nearly, counted in a bounded amount of memory.
 
 The fingerprints of all rows lie in flat files. Equal keys are found by sorting; the keys are spread over so many parts
-that each part fits in memory, and a file of keys is read once for each part.
+that the different keys of each fit in memory, and a file of keys is read once for each part. Where many rows share a
+key, those seen are let go but for its first and its last one: what comes is compared with these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from heapq import nsmallest
@@ -20,10 +21,14 @@ from optimize_child.analysis.fingerprints import BANDS, HASHES, Fingerprints
 
 # A near duplicate shares at least this part of its minima with an earlier row: an estimate of the shared shingles.
 NEAR_SHARE = 0.8
-PART_ROWS = 1_000_000
-BLOCK_ROWS = 1 << 20
+PART_ROWS = 1 << 19
+BLOCK_ROWS = 1 << 18
 EXAMPLES = 10
 EXACT, NEAR = 1, 2
+
+# Rows in order, and their keys.
+Held = tuple[np.ndarray, np.ndarray]
+Compare = Callable[[np.ndarray, np.ndarray], Held]
 
 
 class FingerprintFiles:
@@ -49,18 +54,35 @@ class FingerprintFiles:
         for file, column in zip(self._open, columns, strict=True):
             file.write(np.ascontiguousarray(column).tobytes())
 
-    def digests(self, rows: int) -> np.ndarray:
-        return np.memmap(self._digests, dtype="<u8", mode="r", shape=(rows, 2))
+    def digests(self) -> Iterator[np.ndarray]:
+        """The digests of all rows, (n, 2) at a time."""
+        return (block.reshape(-1, 2) for block in _blocks(self._digests, "<u8", 2 * BLOCK_ROWS))
 
-    def minima(self, rows: int) -> np.ndarray:
-        return np.memmap(self._minima, dtype=np.uint8, mode="r", shape=(rows, HASHES))
+    def keys(self, band: int) -> Iterator[np.ndarray]:
+        """The keys of all rows in a band, (n,) at a time."""
+        return _blocks(self._keys[band], "<u4", BLOCK_ROWS)
 
-    def keys(self, band: int, rows: int) -> np.ndarray:
-        return np.memmap(self._keys[band], dtype="<u4", mode="r", shape=(rows,))
+    def minima(self, rows: np.ndarray) -> np.ndarray:
+        """Those of these rows, (n, HASHES). No more than a block of the file is mapped at once."""
+        found = np.empty((len(rows), HASHES), dtype=np.uint8)
+        order = np.argsort(rows)
+        ends = np.flatnonzero(np.diff(rows[order] // BLOCK_ROWS)) + 1
+        for places in np.split(order, ends) if len(rows) else []:
+            first, last = int(rows[places[0]]), int(rows[places[-1]])
+            shape = (last + 1 - first, HASHES)
+            stretch = np.memmap(self._minima, dtype=np.uint8, mode="r", offset=first * HASHES, shape=shape)
+            found[places] = stretch[rows[places] - first]
+        return found
 
     def kinds(self, rows: int) -> np.ndarray:
         """One byte a row, zero at first."""
         return np.memmap(self.kinds_path, dtype=np.uint8, mode="w+", shape=(rows,))
+
+
+def _blocks(path: Path, dtype: str, count: int) -> Iterator[np.ndarray]:
+    with path.open("rb") as file:
+        while len(block := np.fromfile(file, dtype=dtype, count=count)):
+            yield block
 
 
 @dataclass
@@ -79,60 +101,71 @@ def find_repeats(files: FingerprintFiles, rows: int, tick: Callable[[], None]) -
     if not rows:
         return repeats
     kinds = files.kinds(rows)
-    for places in _parts(files.digests(rows)[:, 0]):
-        _find_exact(places, files.digests(rows)[places], kinds, repeats)
+    parts = -(-rows // PART_ROWS)
+    for part in range(parts):
+        _pass(files.digests(), part, parts, lambda rows, digests: _find_exact(rows, digests, kinds, repeats))
         tick()
     for band in range(BANDS):
-        keys = files.keys(band, rows)
-        for places in _parts(keys):
-            _find_near(places, keys[places], files.minima(rows), kinds, repeats)
+        for part in range(parts):
+            _pass(files.keys(band), part, parts, lambda rows, keys: _find_near(rows, keys, files, kinds, repeats))
             tick()
     repeats.exact = _count(kinds, EXACT)
     repeats.near = _count(kinds, NEAR)
     return repeats
 
 
-def _parts(keys: np.ndarray) -> Iterator[np.ndarray]:
-    """The places of the rows whose keys fall into one part, part after part; key 0 is none."""
-    parts = -(-len(keys) // PART_ROWS)
-    for part in range(parts):
-        found = []
-        for start in range(0, len(keys), BLOCK_ROWS):
-            block = np.asarray(keys[start : start + BLOCK_ROWS])
-            found.append(np.flatnonzero((block != 0) & ((block >> 1) % parts == part)) + start)
-        yield np.concatenate(found)
+def _pass(blocks: Iterable[np.ndarray], part: int, parts: int, compare: Compare) -> None:
+    """Hand a part's rows to `compare` in their order, with their keys. What it gives back comes again before the rows
+    that follow; of a part with many equal keys there are more than are held at once."""
+    held, number, start = list[Held](), 0, 0
+    for block in blocks:
+        keys = block if block.ndim == 1 else block[:, 0]
+        places = np.flatnonzero((keys != 0) & ((keys >> 1) % parts == part))
+        held.append((places + start, block[places]))
+        number, start = number + len(places), start + len(block)
+        if number > 2 * PART_ROWS:
+            held = [compare(*_joined(held))]
+            number = len(held[0][0])
+    compare(*_joined(held))
 
 
-def _find_exact(rows: np.ndarray, digests: np.ndarray, kinds: np.ndarray, repeats: Repeats) -> None:
-    order = np.lexsort((rows, digests[:, 1], digests[:, 0]))
+def _joined(held: list[Held]) -> Held:
+    rows, keys = zip(*held, strict=True)
+    held.clear()
+    return np.concatenate(rows), np.concatenate(keys)
+
+
+def _find_exact(rows: np.ndarray, digests: np.ndarray, kinds: np.ndarray, repeats: Repeats) -> Held:
+    """Of the rows of each digest all but the first repeat it; gives the first ones back."""
+    order = np.lexsort((digests[:, 1], digests[:, 0]))
     rows, digests = rows[order], digests[order]
     same = np.flatnonzero((digests[1:] == digests[:-1]).all(axis=1)) + 1
     kinds[rows[same]] = EXACT
     earlier = rows[_leaders(len(rows), same)[same]]
     repeats.exact_first = _first([*repeats.exact_first, *_pairs(rows[same], earlier)])
+    return np.delete(rows, same), np.delete(digests, same, axis=0)
 
 
-def _find_near(rows: np.ndarray, keys: np.ndarray, minima: np.ndarray, kinds: np.ndarray, repeats: Repeats) -> None:
-    """A row is compared with the first row that has its key, and with the one before it."""
-    order = np.lexsort((rows, keys))
+def _find_near(
+    rows: np.ndarray, keys: np.ndarray, files: FingerprintFiles, kinds: np.ndarray, repeats: Repeats
+) -> Held:
+    """A row is compared with the first row that has its key, and with the one before it; gives the first and the last
+    row of each key back."""
+    order = np.argsort(keys, kind="stable")
     rows, keys = rows[order], keys[order]
     same = np.flatnonzero(keys[1:] == keys[:-1]) + 1
     leaders = _leaders(len(rows), same)
-    same = same[kinds[rows[same]] != EXACT]
-    for others in (leaders[same], same - 1):
-        later, earlier = _alike(rows[same], rows[others], minima)
-        kinds[later] = NEAR
-        repeats.near_first = _first([*repeats.near_first, *_pairs(later, earlier)])
-
-
-def _alike(rows: np.ndarray, others: np.ndarray, minima: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the pairs that share enough minima."""
-    kept = [np.empty(0, dtype=bool)]
-    for start in range(0, len(rows), BLOCK_ROWS):
-        part = slice(start, start + BLOCK_ROWS)
-        kept.append((minima[rows[part]] == minima[others[part]]).sum(axis=1) >= NEAR_SHARE * HASHES)
-    alike = np.concatenate(kept)
-    return rows[alike], others[alike]
+    later = same[kinds[rows[same]] != EXACT]
+    for start in range(0, len(later), BLOCK_ROWS):
+        some = later[start : start + BLOCK_ROWS]
+        own = files.minima(rows[some])
+        for others in (leaders[some], some - 1):
+            alike = (own == files.minima(rows[others])).sum(axis=1) >= NEAR_SHARE * HASHES
+            found = rows[some[alike]]
+            kinds[found] = NEAR
+            repeats.near_first = _first([*repeats.near_first, *_pairs(found, rows[others[alike]])])
+    between = np.intersect1d(same, same - 1, assume_unique=True)
+    return np.delete(rows, between), np.delete(keys, between)
 
 
 def _leaders(rows: int, same: np.ndarray) -> np.ndarray:
