@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import wait_until
 from tests.e2e.running import OVER, STEPS, adapter_hash, asked_of, finish, halted, losses, run_of, start, verify
-from tests.e2e.tiny_box import TINY, descriptor
+from tests.e2e.tiny_box import TINY, ask, descriptor
 
 BRANCHED = 6
 
@@ -51,12 +51,16 @@ def test_a_branch_goes_on_from_a_training_state_with_a_budget_of_its_own(http, u
 
 
 @pytest.mark.requirement("R033", "R034", "R035")
-def test_a_sweep_and_a_gated_pipeline_survive_the_death_of_the_supervisor(box, http, undisturbed):
+def test_a_sweep_and_a_gated_pipeline_from_a_file_each_survive_the_death_of_the_supervisor(
+        box, http, undisturbed, tmp_path):
+    grid_file, pipeline_file = tmp_path / "grid.json", tmp_path / "pipeline.json"
     grid = {"axes": [{"path": "hyperparams.optimizer.learningRate", "values": [0.001, 0.002, 0.003, 0.004, 0.005]},
                      {"path": "hyperparams.training.validationFrequencySteps", "values": [2, 3]}]}
-    body = {"snapshot": first_save(http, undisturbed)["snapshotId"], "steps": BRANCHED, "grid": grid}
-    points = http.post(f"/v1/training/runs/{undisturbed['runId']}/sweep", body)["points"]
-    made = http.post("/v1/training/pipelines", {"kind": "pipeline", "workload": "triage", "stages": STAGES})
+    grid_file.write_text(json.dumps(grid))
+    pipeline_file.write_text(json.dumps({"kind": "pipeline", "workload": "triage", "stages": STAGES}))
+    points = ask(box, "runs", "sweep", undisturbed["runId"], "--snapshot", first_save(http, undisturbed)["snapshotId"],
+                 "--steps", str(BRANCHED), "--grid", str(grid_file))["points"]
+    made = ask(box, "pipelines", "start", "--file", str(pipeline_file))
     path = f"/v1/training/pipelines/{made['pipelineId']}"
     wait_until(lambda: training_at(http, path) >= 20 and completed(http, points) >= 3, 240, "half of both", every=0.3)
     supervisor, services = box.process("supervisor"), [box.process(row["name"]) for row in box.status()["services"]]
