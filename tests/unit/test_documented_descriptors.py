@@ -42,3 +42,26 @@ def test_a_written_descriptor_can_be_read(path: Path, document: dict[str, Any]):
 def test_the_pages_of_methods_and_the_example_are_among_them():
     assert {path.name for path, _ in WRITTEN} >= {"lifecycle.md", "preferences.md", "quickstart.md", "smoke.md",
                                                   "run.json"}
+
+
+OF_METHODS = {"sft": "quickstart.md", "dpo": "preferences.md", "grpo": "reinforcement.md", "gspo": "reinforcement.md"}
+STEPS = ("base-models select", "registry datasets register", "workloads create", "runs start", "evaluations start",
+         "workloads promote")
+
+
+@pytest.mark.parametrize(("method", "page"), OF_METHODS.items())
+def test_the_page_of_a_method_goes_from_the_data_to_a_promoted_model(method: str, page: str):
+    path = CHECKOUT / "docs" / page
+    text = path.read_text()
+    assert [step for step in STEPS if f"./optimize {step} " not in text] == []
+    run = next(found for found in descriptors(path) if found["kind"] == "run" and found["config"]["method"] == method)
+    assert f"./optimize workloads create {run['workload']} " in text
+    assert f"./optimize registry datasets register {run['config']['dataset']} " in text
+
+
+@pytest.mark.parametrize(("page", "file"), [
+    ("preferences.md", "replies/run.json"), ("reinforcement.md", "sums/run.json"),
+    ("reinforcement.md", "sums/gspo.json")])
+def test_a_page_and_its_example_describe_one_run(page: str, file: str):
+    (example,) = descriptors(CHECKOUT / "catalogs" / "examples" / file)
+    assert any(found["config"] == example["config"] for found in descriptors(CHECKOUT / "docs" / page))
