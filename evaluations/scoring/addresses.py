@@ -115,8 +115,8 @@ def read_allowed(text: str) -> Allowed:
         network = ipaddress.ip_network(where, strict=False) if equals else None
         host, port = _host(parts.hostname or ""), parts.port
     except (ValueError, BadService) as error:
-        raise BadService(f"The allowed host {text[:80]!r} cannot be read: {error}.", hint) from error
-    if not NETLOC.fullmatch(place):
+        raise BadService(f"The allowed host {text[:80]!r} cannot be read: {str(error).rstrip('.')}.", hint) from error
+    if not NETLOC.fullmatch(place) or port == 0:
         raise BadService(f"The allowed host {text[:80]!r} is more than a host and a port.", hint)
     return Allowed(host, port, network)
 

@@ -204,10 +204,11 @@ def test_only_hosts_that_the_operator_lists_are_asked(url, hosts, is_allowed):
 
 
 @pytest.mark.parametrize("entry", ["", "grader.example/path", "*", "http://grader.example", "grader.example=here",
-                                   "a@b", "grader.example:x", "0x7f.1"])
+                                   "a@b", "grader.example:x", "grader.example:0", "0x7f.1"])
 def test_an_entry_of_the_list_that_says_nothing_is_refused_and_not_skipped(entry):
-    with pytest.raises(BadService):
+    with pytest.raises(BadService) as refused:
         find_allowed(SERVICE, [entry, "grader.example"])
+    assert ".." not in refused.value.detail
 
 
 SECRET = 'k"3y-of\\the-box'
