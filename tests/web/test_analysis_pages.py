@@ -57,7 +57,7 @@ def test_it_shows_how_far_it_is_then_its_figures_with_the_limits_in_the_picture(
                       headers={"HX-Request": "true"}).status_code == 286
 
 
-def test_home_shows_one_that_runs_and_the_search_finds_it(viewer, operator, dataset):
+def test_home_shows_one_that_runs_the_search_finds_it_and_its_dataset_says_how_far_it_is(viewer, operator, dataset):
     operator.post(reverse("datasets:analyze", args=["triage", "train"]), {"version": "v1", "model": make.TINY})
     attempt = make.claim_job("host")
     make.tell_job(attempt, {"type": "started", "pid": 1, "versions": {}},
@@ -66,6 +66,7 @@ def test_home_shows_one_that_runs_and_the_search_finds_it(viewer, operator, data
     found = viewer.get("/search", {"q": attempt.holder_id[:12]})
     assert found["Location"] == f"/datasets-analysis/{attempt.holder_id}"
     assert "1 of 4 rows" in text(page(viewer, Analysis.objects.get()))
+    assert "Measuring 25.0%" in text(viewer.get("/datasets/triage/train?tab=lengths"))
 
 
 def test_the_picture_places_every_limit_inside_its_bin():
