@@ -11,6 +11,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from optimize_site.kernel.api import AUTH
+from optimize_site.kernel.api_requests import StrictParser, refuse_stray_parameters
 from optimize_site.kernel.auth import STRANGER, STRANGER_HINT, actor_of_token
 from optimize_site.kernel.errors import (
     Forbidden,
@@ -74,7 +75,7 @@ def known_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
 
 
 api = NinjaAPI(title="Optimize", version="1", auth=AUTH, urls_namespace="v1", docs_url=None,
-               openapi_url="/openapi.json", docs_decorator=known_only)
+               openapi_url="/openapi.json", docs_decorator=known_only, parser=StrictParser())
 
 
 @api.exception_handler(OperationError)
@@ -103,6 +104,8 @@ def unreadable(request: HttpRequest, error: HttpError) -> HttpResponse:
     if error.status_code == 403:
         return problem(Forbidden("The request did not carry this page's CSRF token.", code="csrf_failed",
                                  hint="Load the page again; programs send a bearer token instead of a session."))
+    if isinstance(error.__cause__, OperationError):
+        return problem(error.__cause__)
     return problem(InvalidInput(f"The request could not be read: {error}."))
 
 
@@ -123,4 +126,4 @@ for prefix, module in ROUTERS:
     router = import_module(module).router
     if alias:
         router = import_module(module).make_router()
-    api.add_router(prefix, router)
+    api.add_router(prefix, refuse_stray_parameters(router))

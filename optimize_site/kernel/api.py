@@ -19,9 +19,10 @@ UNUSABLE = "this holds a character that is no text; take out NUL characters and 
 
 
 class Body(Schema):
-    """A request body: unknown fields are refused by name, and so are texts that no database keeps."""
+    """A request body: unknown fields are refused by name, and so are texts that no database keeps and values of another
+    kind, such as a number in quotes."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     @field_validator("*", mode="before")
     @classmethod

@@ -92,7 +92,8 @@ def routes_page() -> str:
     schema = import_string(settings.API).get_openapi_schema()
     lines = ["# API", "", "Send `Authorization: Bearer TOKEN`. Errors are problem documents (RFC 9457) with a stable",
              "`code`, one sentence in `detail`, what to do in `hint`, and `problems[]` where there are several. Lists",
-             "take `limit` (50, at most 100) and `offset`. The machine-readable description is",
+             "take `limit` (50, at most 100) and `offset`. A parameter or a field that a route does not have is",
+             "refused, and so is one that is stated twice. The machine-readable description is",
              "[openapi.json](openapi.json), also served at `/v1/openapi.json`.", ""]
     for tag, routes in sorted(_by_tag(schema).items()):
         lines += [f"## {tag}", "", "| route | |", "|---|---|", *routes, ""]

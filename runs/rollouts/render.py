@@ -15,7 +15,7 @@ def rollouts_document(run: Run, asked: Asked, *, worst: int = 0, best: int = 0, 
 
     A number above 200 counts as 200. Raises NotFound, InvalidInput.
     """
-    _refuse(worst, best, limit, offset)
+    _refuse(asked, worst, best, limit, offset)
     places = queries.places_of(run, asked)
     step = None if asked.every_step else queries.get_step(run, asked.step)
     found = _extremes(run, asked, worst, best) if worst or best else queries.in_order(
@@ -31,13 +31,21 @@ def slow_search(asked: Asked) -> str:
     return SLOWLY if asked.search.strip() and asked.every_step and not has_text_index() else ""
 
 
-def _refuse(worst: int, best: int, limit: int, offset: int) -> None:
-    for name, value, least in (("worst", worst, 0), ("best", best, 0), ("limit", limit, 1), ("offset", offset, 0)):
+def _refuse(asked: Asked, worst: int, best: int, limit: int, offset: int) -> None:
+    """What cannot be answered, and what would count for nothing beside the rest."""
+    for name, value, least in (("worst", worst, 0), ("best", best, 0), ("limit", limit, 1), ("offset", offset, 0),
+                               ("row", asked.row or 0, 0)):
         if value < least:
             raise InvalidInput(f"{name} is {value}; it must be at least {least}.", code=f"invalid_{name}")
     if offset and (worst or best):
         raise InvalidInput(f"offset is {offset}; the worst and the best are the first ones.", code="invalid_offset",
                            hint="Leave offset out, or page through all of them without worst and best.")
+    if asked.term and not (worst or best):
+        raise InvalidInput(f"term is {asked.term!r}; it says by what the worst and the best are, and neither is asked "
+                           "for.", code="invalid_term", hint="Ask for worst or best, or leave term out.")
+    if asked.every_step and asked.step is not None:
+        raise InvalidInput(f"step is {asked.step}, and everyStep asks for all updates.", code="invalid_step",
+                           hint="Leave one of them out.")
 
 
 def _extremes(run: Run, asked: Asked, worst: int, best: int) -> list[Rollout]:

@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from optimize_site.kernel.errors import OperationError
+from optimize_site.kernel.errors import InvalidInput, OperationError
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed, whole
 from optimize_site.kernel.marking import mark_difference
@@ -45,8 +45,16 @@ def page(request: HtmxRequest, run_id: str) -> HttpResponse:
 
 def _asked(request: HtmxRequest) -> Asked:
     sent = request.GET
-    return Asked(step=whole(sent["step"]) if sent.get("step") else None, search=sent.get("search", "").strip(),
+    return Asked(step=_number_of(sent["step"]) if sent.get("step") else None, search=sent.get("search", "").strip(),
                  every_step=sent.get("everywhere") == "yes", term=sent.get("term", ""))
+
+
+def _number_of(text: str) -> int:
+    """The update that somebody typed. Raises InvalidInput."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InvalidInput(f"{text[:40]!r} is no update.", code="invalid_step", hint="Write its number.") from error
 
 
 def _step(run: Run, step: RolloutStep | None) -> dict[str, Any]:

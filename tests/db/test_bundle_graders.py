@@ -143,7 +143,7 @@ def test_the_descriptor_of_gsm8k_works_as_printed(client):
     make_workload("gsm8k")
     make_dataset("default/gsm8k-train", 40)
     bundle = push_bundle("gsm8k-scoring", [example()], actor=LOCAL).version
-    sent = client.post("/v1/training/runs/dry-run?showResolved=true", (EXAMPLE / "run.json").read_text(),
+    sent = client.post("/v1/training/runs/dry-run", (EXAMPLE / "run.json").read_text(),
                        content_type="application/json")
     found = sent.json()
     assert found["valid"], found["problems"]

@@ -213,7 +213,8 @@ def test_the_completions_of_one_prompt_are_followed_through_all_updates(training
 @pytest.mark.parametrize(("asked", "code"), [
     ({"worst": -1}, "invalid_worst"), ({"limit": 0}, "invalid_limit"), ({"best": 2, "offset": 3}, "invalid_offset"),
     ({"term": "length", "best": 1}, "unknown_term"), ({"search": "a" * 201}, "search_too_long"),
-    ({"step": 9}, "step_not_kept"), ({"step": 2**40}, "step_not_kept")])
+    ({"step": 9}, "step_not_kept"), ({"step": 2**40}, "step_not_kept"), ({"row": -1}, "invalid_row"),
+    ({"term": "exact"}, "invalid_term"), ({"step": 1, "everyStep": True}, "invalid_step")])
 def test_what_cannot_be_read_is_refused_with_both_values(training, client, asked, code):
     run, _ = training
     answer = client.get(f"/v1/training/runs/{run.pk}/rollouts", asked)

@@ -100,3 +100,30 @@ def test_a_command_s_name_reaches_the_box_as_it_was_typed(db, name):
 
 def test_the_pages_keep_their_own_voice(viewer):
     assert viewer.get(reverse("box:home") + "nowhere")["Content-Type"].startswith("text/html")
+
+
+@pytest.mark.parametrize(("body", "words"), [
+    (b'{"grader": "exact", "grader": "regex"}', "the field 'grader' twice"), (b'{"grader": ', "column 12"),
+    (b'{"grader": NaN}', "NaN"), (b"\xff", "no UTF-8"), (b"[" * 100_000, "nested too deep")])
+def test_a_body_that_is_not_one_json_value_is_refused_with_what_is_wrong_with_it(program, body, words):
+    answer = program.post("/v1/training/graders/validate", body, content_type="application/json")
+    assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
+    assert words in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(("address", "code", "words"), [
+    ("/v1/training/runs?fase=FAILED", "unknown_parameter", "'fase'"),
+    ("/v1/training/graders?limit=5", "unknown_parameter", "'limit'"),
+    ("/v1/training/runs?limit=5&limit=6", "repeated_parameter", "limit is stated 2 times")])
+def test_a_parameter_of_the_address_that_would_count_for_nothing_is_refused(program, address, code, words):
+    answer = program.get(address)
+    assert (answer.status_code, answer.json()["code"]) == (400, code)
+    assert words in answer.json()["detail"] and answer.json()["hint"]
+
+
+@pytest.mark.parametrize("position", [True, "0", 0.5])
+def test_a_value_of_another_kind_is_refused_and_not_made_to_fit(program, position):
+    answer = program.post("/v1/training/evaluations/0/marks", {"marks": [{"position": position, "verdict": "right"}]},
+                          content_type="application/json")
+    assert answer.status_code == 400
+    assert answer.json()["problems"][0]["path"] == "marks[0].position"

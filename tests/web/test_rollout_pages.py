@@ -51,6 +51,14 @@ def test_a_page_shows_how_an_update_is_spread_and_what_was_said_more_than_once(o
     assert "The spread of the length over updates 1 to 12" in rewards
 
 
+@pytest.mark.parametrize(("typed", "words"), [("abc", "'abc' is no update"), ("-3", "No rollouts of update -3"),
+                                              (str(10**20), f"No rollouts of update {10**20}")])
+def test_an_update_that_is_not_kept_is_named_as_it_was_typed(operator, run, typed, words):
+    answer = operator.get(reverse("runs:rollouts", args=[run.pk]), {"step": typed})
+    assert answer.status_code in {400, 404}
+    assert words in text_of(answer)
+
+
 def test_texts_are_found_in_one_update_or_in_all_and_stay_texts(operator, run):
     text = page(operator, "runs:rollouts", run.pk, search="<b>the customer", everywhere="yes")
     assert "&lt;b>The customer" not in text and "<b>The customer" in text  # unescaped by text_of
