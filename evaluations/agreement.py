@@ -36,10 +36,11 @@ class Agreement:
         """
         if not self.compared:
             return None
-        people = (self.both_right + self.only_people) / self.compared
-        grader = (self.both_right + self.only_grader) / self.compared
-        chance = people * grader + (1 - people) * (1 - grader)
-        return None if chance == 1 else ((self.share or 0.0) - chance) / (1 - chance)
+        # In counts, so that no agreement beyond chance is 0 and not a little less.
+        people, grader, answers = self.both_right + self.only_people, self.both_right + self.only_grader, self.compared
+        chance = people * grader + (answers - people) * (answers - grader)
+        beyond = (self.both_right + self.both_wrong) * answers - chance
+        return None if chance == answers ** 2 else beyond / (answers ** 2 - chance)
 
 
 def agreement(pairs: Sequence[tuple[float, float | None]]) -> Agreement:

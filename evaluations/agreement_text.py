@@ -15,8 +15,8 @@ def agreement_lines(found: dict[str, Any]) -> list[tuple[str, Any]]:
     """The agreement with its counts, kappa, and how much kinder the grader is."""
     counts = found["counts"]
     return [("Agrees", _share(found)), ("Kappa", _kappa(found)),
-            ("Right to people only", counts["rightToPeopleOnly"]),
-            ("Right to grader only", counts["rightToGraderOnly"]),
+            ("Only people right", counts["rightToPeopleOnly"]),
+            ("Only grader right", counts["rightToGraderOnly"]),
             ("Scores", _difference(found["meanDifference"])),
             ("Unscored", found["unscored"] or None)]
 

@@ -21,6 +21,7 @@ def test_kappa_is_the_agreement_beyond_chance():
 def test_full_agreement_is_one_and_full_disagreement_below_zero():
     assert agreement(pairs(both_right=3, both_wrong=3)).kappa == 1
     assert agreement(pairs(only_people=3, only_grader=3)).kappa == -1
+    assert str(agreement(pairs(both_wrong=4, only_grader=8)).kappa) == "0.0"
 
 
 def test_nothing_can_be_told_where_both_always_say_the_same_or_nothing_was_compared():
