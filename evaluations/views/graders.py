@@ -17,6 +17,9 @@ from optimize_site.kernel.errors import NotFound, OperationError
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.parameter_fields import ParameterField, read, written
 
+CALLED = {"model": "Model", "http": "URL", "bundle": "Function"}
+"""What the form calls that which a grader of the kind names."""
+
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def page(request: HtmxRequest) -> HttpResponse:
@@ -76,7 +79,8 @@ def _chosen(name: str) -> Rule | Kind:
 
 
 def _form(rule: Rule | Kind, shown: Mapping[str, Any]) -> dict[str, Any]:
-    fields = [ParameterField(parameter_document(parameter), parameter.name, shown.get(parameter.name, ""))
+    fields = [ParameterField(parameter_document(parameter), parameter.name, shown.get(parameter.name, ""),
+                             CALLED.get(rule.name, "") if parameter.name == "target" else "")
               for parameter in rule.parameters]
     return {"rule": rule, "rules": [*RULES.values(), *KINDS.values()], "fields": fields,
             "asks_prompt": isinstance(rule, Kind), "asked": shown.get("asked", ""),

@@ -15,15 +15,19 @@ WORDS = re.compile(r"[A-Z]?[^A-Z]+|[A-Z]+")
 
 @dataclass(frozen=True)
 class ParameterField:
-    """One input: the parameter as `graders list` tells of it, the input's name, and what stands in it."""
+    """One input: the parameter as `graders list` tells of it, the input's name, what stands in it, and its label where
+    the parameter's own name says too little."""
 
     parameter: Mapping[str, Any]
     key: str
     value: str
+    called: str = ""
 
     @property
     def label(self) -> str:
         """The parameter's name as a form's labels are written: `ignoreCase` is Ignore case."""
+        if self.called:
+            return self.called
         found = WORDS.findall(str(self.parameter["name"]))
         words = " ".join(word if word.isupper() else word.lower() for word in found)
         return "URL" if words == "url" else words[:1].upper() + words[1:]

@@ -162,3 +162,9 @@ def test_a_grader_that_is_refused_says_why_beside_the_form_and_nothing_said_is_m
 def test_a_page_opens_with_what_a_reference_says(viewer):
     shown = viewer.get(reverse("evaluations:graders"), {"reference": 'contains:{"texts":["refund","5 days"]}'})
     assert "refund\n5 days</textarea>" in shown.content.decode()
+
+
+@pytest.mark.parametrize(("grader", "label"), [("model", "Model"), ("http", "URL"), ("bundle", "Function")])
+def test_what_a_grader_names_is_asked_for_by_what_it_is(viewer, grader, label):
+    page = viewer.get(reverse("evaluations:graders"), {"grader": grader}).content.decode()
+    assert f'<label for="p-target">{label}</label>' in page and "default None" not in page
