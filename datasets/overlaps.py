@@ -96,7 +96,10 @@ def _is_chat(data: bytes) -> bool:
 
 
 def _further(training: ExampleSet, judged: ExampleSet, done: dict[str, Any], budget: Budget) -> dict[str, Any]:
+    began = budget.clock()
     known = _judged(judged, MOST_JUDGED_ROWS, MOST_JUDGED_BYTES)
+    # Every request reads the rows to judge by anew: as long as that takes it compares, or little else would be done.
+    budget.seconds = max(budget.seconds, budget.clock() - began)
     overlap = Overlap(known)
     if done["state"]:
         overlap.restore(done["state"])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import count, islice
 
 import pytest
 
@@ -55,6 +56,17 @@ def test_each_request_goes_on_where_the_one_before_stopped(sets):
     assert asked == 5
     assert found(document) == [(2, 0), (4, 1)]
     assert overlaps.compare(*sets, Budget(num_bytes=0)) == document
+
+
+def test_a_request_compares_for_as_long_as_reading_the_rows_to_judge_by_took_it(sets, monkeypatch):
+    seconds = count()
+    judged = overlaps._judged
+    asked = []
+    for reading in (0, 2):
+        shutil.rmtree(home() / "overlaps", ignore_errors=True)
+        monkeypatch.setattr(overlaps, "_judged", lambda *of, took=reading: [judged(*of), *islice(seconds, took)][0])
+        asked.append(overlaps.compare(*sets, Budget(clock=lambda: next(seconds)))["coverage"]["read"])
+    assert asked == [2, 4]
 
 
 def test_what_an_earlier_way_of_comparing_found_is_compared_again(sets, monkeypatch):
