@@ -10,6 +10,7 @@ from optimize_site.kernel import doorbell
 from optimize_site.kernel.auth import SYSTEM
 from optimize_site.kernel.catalog import BaseModelEntry, load_catalog, load_correction
 from optimize_site.kernel.conf import home, setting
+from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.losses import loss_words
 from optimize_site.kernel.models import Attempt, Device
 from optimize_site.kernel.phases import move
@@ -20,6 +21,7 @@ from registry.operations.models import register_base_model
 
 FOLDER_ID = 16
 """How much of an attempt's ID names the folder that it fetches into."""
+SELECT_AGAIN = "What was fetched is kept: select the base model again then."
 READING_STAGES = frozenset({"starting", "reading", "resolving"})
 
 
@@ -83,7 +85,12 @@ class BaseModelWork(OneByOne):
         doorbell.ring_control()
 
     def _is_ready(self, row: BaseModel) -> None:
-        version = register_base_model(row, actor=SYSTEM)
+        """READY, with its version; where that may not be registered the weights stay for when it may."""
+        try:
+            version = register_base_model(row, actor=SYSTEM)
+        except OperationError as error:
+            self._refuse(row, error.code, _sentences(error.detail, f"{error.hint} {SELECT_AGAIN}"))
+            return
         move(row, phases.READY, phases=phases.PHASES, actor=SYSTEM, version=version, progress={},
              data={"revision": row.revision, "modelId": version.pk})
 

@@ -13,13 +13,17 @@ from optimize_site.kernel.phases import move
 from registry import phases
 from registry.base_model_queries import BaseModelState, entry_id, get_base_model, list_base_models
 from registry.models import BaseModel
+from registry.operations.models import reference_name, register_base_model
+from registry.operations.namespaces import check_open
+from registry.references import parse_artifact
 
 
 @transaction.atomic
 def select_base_model(text: str, *, actor: Actor) -> BaseModelState:
     """Ask for an allowed base model to be prepared; asking again changes nothing.
 
-    Raises NotFound for one that the catalog does not know, Refused for one that it does not allow.
+    Raises NotFound for one that the catalog does not know, Refused for one that it does not allow, NamespaceArchived
+    where its version would be registered in an archived namespace.
     """
     actor.require("admin")
     state = get_base_model(text)
@@ -44,15 +48,19 @@ def _row_of(repository: str) -> BaseModel:
 
 
 def _take_up(row: BaseModel, state: BaseModelState, actor: Actor) -> None:
-    """READY at once where the pinned commit still lies here, else into the queue."""
+    """READY at once where the pinned commit still lies here, else into the queue. Raises NamespaceArchived."""
     now = clock.now()
     chosen: dict[str, Any] = {"selected_by": actor.name, "selected_at": now, "failure_code": "", "failure_reason": "",
                               "progress": {}}
     pinned = state.entry.revision if state.entry is not None else ""
-    if row.phase == phases.DESELECTED and _is_on_disk(row) and pinned in {None, "", row.revision}:
-        move(row, phases.READY, phases=phases.PHASES, actor=actor, reason="its weights are still here", **chosen)
+    is_same = pinned in {None, "", row.revision}
+    if row.phase in {phases.DESELECTED, phases.UNAVAILABLE} and _is_on_disk(row) and is_same:
+        move(row, phases.READY, phases=phases.PHASES, actor=actor, reason="its weights are still here",
+             version=register_base_model(row, actor=SYSTEM), **chosen)
         doorbell.ring_control()
         return
+    if row.version_id is None or not is_same:  # its end registers a version
+        check_open(parse_artifact(reference_name(row.repository)).namespace)
     move(row, phases.PENDING, phases=phases.PHASES, actor=actor, queued_at=end_of_line(), **chosen)
     doorbell.ring_devices()
 

@@ -13,18 +13,22 @@ from evaluations.management.commands.evaluations import Command as Evaluations
 from evaluations.operations.evaluations import Request, retry_evaluation, start_evaluation
 from evaluations.operations.promotion import promote
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET, Actor
+from optimize_site.kernel.conf import home
 from optimize_site.kernel.errors import Forbidden, OperationError
-from optimize_site.kernel.models import Event
+from optimize_site.kernel.models import Event, Lease
 from registry import queries
+from registry.base_model_queries import base_model_state
 from registry.errors import NamespaceArchived, WorkInProgress, WorkloadArchived
 from registry.management.commands.registry import Command as Registry
 from registry.management.commands.workloads import Command as Workloads
 from registry.models import BaseModel, Workload
 from registry.operations.artifacts import annotate_version, set_alias
+from registry.operations.base_models import advance_base_models, deselect_base_model, select_base_model
 from registry.operations.bundles import push_bundle, register_bundle
 from registry.operations.namespaces import archive_namespace, unarchive_namespace
 from registry.operations.workloads import archive_workload, set_reference, unarchive_workload
 from registry.queries import resolve_version
+from registry.work import BaseModelWork
 from registry.workload_queries import get_workload, list_workloads
 from runs.errors import RunRefused
 from runs.management.commands.runs import Command as Runs
@@ -390,3 +394,72 @@ def test_documents_are_the_same_whoever_asks(client, worked):
     assert answer.status_code == 200
     assert answer.json() == client.get("/v1/training/projects/triage").json()
     assert json.loads(json.dumps(answer.json()))["isArchived"] is True
+
+
+def base_model_of_its_own():
+    """A base model that is not prepared here yet, and whose namespace is its own."""
+    make.add_to_catalog("base_models", '["solo/tiny"]\nsource = { kind = "folder", path = "/models/tiny" }\n'
+                        'engines = { trl = ["sft"] }\n')
+    make.make_device()
+    queries.Namespace.objects.create(name="solo")
+    return lambda move: move(queries.get_namespace("solo"), actor=LOCAL)
+
+
+def prepared(attempt):
+    """What the job of a preparation leaves and says."""
+    folder = home() / BaseModelWork().plan(BaseModel.objects.get(repository="solo/tiny"), attempt)["out"]
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    make.tell_job(attempt, {"type": "finished", "folder": "x", "revision": "c1", "chat_template_sha256": "t" * 64})
+
+
+@pytest.mark.requirement("R296")
+def test_a_base_model_of_an_archived_namespace_is_not_selected_before_it_is_back(client, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+    do = base_model_of_its_own()
+    do(archive_namespace)
+    answer = client.post("/v1/training/base-models/solo/tiny/select")
+    assert (answer.status_code, answer.json()["code"]) == (409, "namespace_archived")
+    assert "namespaces unarchive solo" in answer.json()["hint"]
+    do(unarchive_namespace)
+    assert client.post("/v1/training/base-models/solo/tiny/select").status_code == 202
+
+
+@pytest.mark.requirement("R296")
+@pytest.mark.parametrize("is_deselected", [False, True])
+def test_a_base_model_whose_namespace_was_archived_meanwhile_frees_its_slot_and_is_ready_once_it_is_back(
+        tmp_path, monkeypatch, is_deselected):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+    do = base_model_of_its_own()
+    select_base_model("solo/tiny", actor=LOCAL)
+    attempt = make.claim_job()
+    prepared(attempt)
+    do(archive_namespace)
+    make.end_job(attempt)
+    state = base_model_state("solo/tiny")
+    assert state.is_refused and "namespaces unarchive solo" in state.failure
+    assert not Lease.objects.filter(released_at=None).exists()
+    with pytest.raises(NamespaceArchived):
+        select_base_model("solo/tiny", actor=LOCAL)
+    if is_deselected:
+        deselect_base_model("solo/tiny", actor=LOCAL)
+    do(unarchive_namespace)
+    state = select_base_model("solo/tiny", actor=LOCAL)
+    assert (state.is_ready, state.version.reference, state.failure) == (True, "solo/tiny:v1", "")
+
+
+@pytest.mark.requirement("R296")
+def test_weights_that_are_gone_are_fetched_again_though_the_namespace_is_archived(tmp_path, monkeypatch):
+    """Their version is there already, so that nothing is registered."""
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+    do = base_model_of_its_own()
+    for _ in range(2):
+        select_base_model("solo/tiny", actor=LOCAL)
+        attempt = make.claim_job()
+        prepared(attempt)
+        make.end_job(attempt)
+        state = base_model_state("solo/tiny")
+        assert (state.is_ready, state.version.number) == (True, 1)
+        (state.folder / "config.json").unlink()
+        do(archive_namespace)
+        advance_base_models()
