@@ -73,7 +73,7 @@ def _step(text: str, phases: Sequence[str], phase: str, spent: Mapping[str, int]
 
 def share_of(phase: str, observed_step: int, total_steps: int | None, stage: Mapping[str, Any]) -> float | None:
     """How far the present part of the work is, 0 to 1: rows of a stage while preparing, updates while training."""
-    if phase == "PREPARING" and stage.get("total"):
+    if phase in {"QUEUED", "PREPARING"} and stage.get("total"):
         return min(1.0, float(stage.get("done") or 0) / float(stage["total"]))
     if phase in {"TRAINING", "PAUSING", "PAUSED", "RECORDING", "CLEANING_UP", "COMPLETED", "FAILED", "CANCELLED"}:
         return min(1.0, observed_step / total_steps) if total_steps else None

@@ -182,9 +182,14 @@ def _on_started(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
 def _on_stage(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
     stage = {"name": event.get("name") or row.stage.get("name", ""), "done": event.get("done"),
              "total": event.get("total")}
-    if row.phase in {"STARTING_JOB", "QUEUED"}:
+    if row.phase in {"STARTING_JOB", "QUEUED"} and _shows_preparing(row, attempt):
         _move(row, "PREPARING", data={"stage": stage["name"]})
     _keep(row, stage=stage)
+
+
+def _shows_preparing(row: Run, attempt: Attempt) -> bool:
+    """A reinforcement run goes from QUEUED to TRAINING, its stage told beside; only what is resumed prepares."""
+    return row.method not in REINFORCEMENT or attempt.number > 1
 
 
 def _on_plan_size(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from runs.reinforcement_plan import scorer_part
 from runs.render import run_document as run_document_of
 from runs.text import estimate_rows as text_rows
 from runs.text import state_rows
+from runs.views.naming import share
 from tests.factories import (
     TINY,
     claim_job,
@@ -101,12 +102,29 @@ def test_a_judge_is_started_and_answers_before_the_run_claims_a_device(run):
     assert phases_of(run)[-4:] == ["DEPLOYING_GRADER", "AWAITING_GRADER", "AWAITING_CAPACITY", "STARTING_JOB"]
 
 
+FIGURES = {"type": "metrics", "step": 1, "values": {"loss": 1.0, "reward": 0.5}}
+TOKENISING = {"type": "stage", "name": "tokenising", "done": 3, "total": 8}
+
+
 @pytest.mark.requirement("R182")
-def test_a_judged_run_goes_from_queued_to_training_with_its_first_figures(run):
+def test_a_rewarded_run_goes_from_queued_to_training_whatever_its_job_tells_before_its_first_figures(run):
     answering(run)
     attempt = claim_job(slot=1)
-    tell_job(attempt, STARTED, {"type": "metrics", "step": 1, "values": {"loss": 1.0, "reward": 0.5}})
+    tell_job(attempt, STARTED, TOKENISING)
+    run.refresh_from_db()
+    assert (run.phase, run.stage["name"], share(run)) == ("QUEUED", "tokenising", 3 / 8)
+    tell_job(attempt, FIGURES)
     assert phases_of(run)[-2:] == ["QUEUED", "TRAINING"]
+
+
+@pytest.mark.requirement("R182", "R286")
+def test_a_rewarded_run_that_is_resumed_prepares_until_its_first_step(run):
+    answering(run)
+    attempt = claim_job(slot=1)
+    tell_job(attempt, STARTED, FIGURES)
+    end_job(attempt, "lost")
+    tell_job(claim_job(slot=1), STARTED, TOKENISING, FIGURES)
+    assert phases_of(run)[-3:] == ["QUEUED", "PREPARING", "TRAINING"]
 
 
 def test_a_run_waits_where_its_judge_was_lost_and_goes_on_when_it_is_back(run):
