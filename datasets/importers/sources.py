@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from datasets.errors import SourceUnreadable
+from datasets.importers.layout import ARROW, CSV, data_files
 from datasets.lines import MAX_LINE_BYTES, read_lines
 from datasets.strict_json import LineRefused, parse_line
 from optimize_site.kernel.errors import Problem
 
 CHUNK = 1 << 20
+HEAD_BYTES = 48
+PACKED = {b"\x1f\x8b": "gunzip -k", b"\x28\xb5\x2f\xfd": "unzstd", b"\xfd7zXZ\x00": "unxz -k", b"BZh": "bunzip2 -k",
+          b"PK\x03\x04": "unzip"}
+LFS_POINTER = b"version https://git-lfs"
 BATCH_ROWS = 256
-PARQUET, ARROW, CSV, JSON = (".parquet",), (".arrow",), (".csv", ".tsv"), (".jsonl", ".json", ".ndjson")
-DATA = (*PARQUET, *ARROW, *CSV, *JSON)
 MAX_CSV_FIELD = MAX_LINE_BYTES
 csv.field_size_limit(MAX_CSV_FIELD)
 
@@ -34,6 +37,9 @@ class Found:
 
 def read_records(path: Path, split: str = "") -> Iterator[Found]:
     """The records of a file, or of a folder as Hugging Face lays a dataset out. Raises SourceUnreadable."""
+    if split and not path.is_dir():
+        raise SourceUnreadable(f"{path} is a file, and a file has no splits.",
+                               hint="Leave --split out, or name the dataset's folder.")
     if path.is_dir():
         found = chain.from_iterable(map(_read_file, data_files(path, split)))
         yield from (replace(record, place=place) for place, record in enumerate(found, 1))
@@ -41,46 +47,13 @@ def read_records(path: Path, split: str = "") -> Iterator[Found]:
         yield from _read_file(path)
 
 
-def data_files(folder: Path, split: str = "") -> list[Path]:
-    """The files of one split of a dataset's folder, in order: the one split there is, else the one that is asked for.
-
-    Raises SourceUnreadable where there is no data, or several splits and none of them was named.
-    """
-    files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in DATA and _is_data(folder, file)]
-    splits: dict[str, list[Path]] = {}
-    for file in files:
-        splits.setdefault(_split_of(folder, file), []).append(file)
-    if not splits:
-        raise SourceUnreadable(f"{folder} holds no data file.", hint=f"Data files end in {', '.join(DATA)}.")
-    if len(splits) == 1 and not split:
-        return next(iter(splits.values()))
-    if split not in splits:
-        raise SourceUnreadable(f"{folder} holds the splits {', '.join(sorted(splits))}"
-                               + (f", not {split}." if split else "."), hint="Choose one with --split.")
-    return splits[split]
-
-
-def _is_data(folder: Path, file: Path) -> bool:
-    parts = file.relative_to(folder).parts
-    hidden = any(part.startswith((".", "cache-")) for part in parts)
-    return not hidden and parts[-1] not in {"dataset_info.json", "dataset_infos.json", "dataset_dict.json",
-                                            "state.json"}
-
-
-def _split_of(folder: Path, file: Path) -> str:
-    """A split's name: that of the folder inside, else the file's name before its first - or _ and number."""
-    above = [part for part in file.relative_to(folder).parts[:-1] if part != "data"]
-    if above:
-        return "/".join(above)
-    return file.name.split(".")[0].split("-")[0].rstrip("0123456789_") or file.stem
-
-
 def _read_file(path: Path) -> Iterator[Found]:
     """The records of one file, whose form is told by its first bytes, then by its name."""
     try:
         with path.open("rb") as file:
-            head = file.read(8)
+            head = file.read(HEAD_BYTES)
             file.seek(0)
+            _refuse_stand_in(path, head)
             if head.startswith(b"PAR1"):
                 yield from _read_parquet(path)
             elif head.startswith(b"ARROW1") or path.suffix.lower() in ARROW:
@@ -96,6 +69,17 @@ def _read_file(path: Path) -> Iterator[Found]:
     except UnicodeDecodeError as error:
         raise SourceUnreadable(f"{path} is not UTF-8 text.",
                                hint="Convert it: `iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW`.") from error
+
+
+def _refuse_stand_in(path: Path, head: bytes) -> None:
+    """Raises SourceUnreadable where a file is packed, or only says where the data is."""
+    unpack = next((command for magic, command in PACKED.items() if head.startswith(magic)), "")
+    if unpack:
+        raise SourceUnreadable(f"{path} is packed, and only unpacked files are read.",
+                               hint=f"Unpack it first: `{unpack} {path}`.")
+    if head.startswith(LFS_POINTER):
+        raise SourceUnreadable(f"{path} is a pointer of Git LFS, without the data.",
+                               hint="Get the data: `git lfs pull` in the folder.")
 
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:

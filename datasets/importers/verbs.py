@@ -27,7 +27,7 @@ class ImportVerbs(NounCommand):
           arg("--out", required=True, metavar="FILE", help="the file of rows to write"),
           MAP,
           arg("--keep", action="append", default=[], metavar="COLUMN", help="a column to keep beside the messages"),
-          arg("--split", default="", help="which split of a folder"),
+          arg("--split", default="", help="which split of a folder: SPLIT, CONFIG or CONFIG/SPLIT"),
           arg("--skip-refused", action="store_true", help="leave out records that give no row"),
           gives=(Report.document, "out"))
     def import_rows(self, file: str, kind: str, out: str, map: list[str], keep: list[str], split: str,
