@@ -83,7 +83,7 @@ def cancel_run(request: HttpRequest, run_id: str) -> Status[dict[str, Any]]:
 def pause_run(request: HttpRequest, run_id: str, payload: PauseRequest) -> Status[dict[str, Any]]:
     """Ask a run to rest. 202 for a new pause, 200 where the same one is already in progress."""
     pausing = operations.pause_run(queries.get_run(run_id), checkpoint=payload.checkpoint, actor=actor_of(request))
-    return Status(202 if pausing.is_new else 200, render.run_document(pausing.run))
+    return Status(202 if pausing.is_new else 200, render.run_document(pausing.run) | {"isNew": pausing.is_new})
 
 
 @router.post("/{run_id}/resume", response={202: dict[str, Any]})

@@ -79,7 +79,8 @@ def pause_line(document: Mapping[str, Any]) -> str:
     if pause is None:
         return status_line(document)
     if pause["state"] == "requested":
-        return f"{title(document['phase'])}: pausing with --checkpoint {pause['checkpoint']}"
+        already = "" if document.get("isNew", True) else "already "
+        return f"{title(document['phase'])}: {already}pausing with --checkpoint {pause['checkpoint']}"
     step = "from the base model" if pause["savedStep"] is None else f"from update {pause['savedStep']}"
     return f"Paused; it goes on {step}. {pause['reason']}".rstrip()
 
@@ -91,7 +92,8 @@ def state_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Configuration", run["configName"] or None), ("Description", run["description"] or None),
         ("Method", run["method"].upper()), ("Base model", run["baseModel"]), ("Dataset", _dataset(run, "dataset")),
         ("Validation", _dataset(run, "validationDataset")), ("Phase", title(run["phase"])),
-        ("Progress", progress_words(run)), ("Saved", _saved(run)), ("Resumed", _resumed(run)),
+        ("Progress", progress_words(run)), ("Saved", _saved(run)), ("Saves", _saves(run)),
+        ("Resumed", _resumed(run)),
         ("Branched from", _branched(run)), ("Restore", _restored(run)),
         ("Pause", pause_line(run) if run["pause"] else None),
         ("Pauses at", f"update {run['pauseAtStep']}" if run["pauseAtStep"] else None),
@@ -308,6 +310,14 @@ def _saved(run: Mapping[str, Any]) -> str | None:
         return None
     behind = run["observedStep"] - run["savedStep"]
     return f"step {run['savedStep']} ({'latest reported step' if behind <= 0 else f'{behind} behind the latest step'})"
+
+
+def _saves(run: Mapping[str, Any]) -> str | None:
+    """What becomes of saves that are not written at once."""
+    waiting, skipped = run["savesWaiting"], run["savesSkipped"]
+    words = [f"{waiting} waiting to be written"] * bool(waiting)
+    words += [f"{skipped} skipped because newer ones came"] * bool(skipped)
+    return ", ".join(words) or None
 
 
 def _branched(run: Mapping[str, Any]) -> str | None:

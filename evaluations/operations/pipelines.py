@@ -211,7 +211,7 @@ def _begin(pipeline: Pipeline, stage: Stage) -> bool:
 
 def _start(pipeline: Pipeline, stage: Stage) -> None:
     wish = _filled(pipeline, stage)
-    submission = f"{pipeline.pk[:32]}-{stage.position}-{stage.number}"
+    submission = submission_of(stage, stage.number)
     actor = Actor(pipeline.created_by, "operator")
     if stage.type == TRAIN:
         document = run_document(wish, pipeline.workload) | {"submissionId": submission}
@@ -220,6 +220,11 @@ def _start(pipeline: Pipeline, stage: Stage) -> None:
     else:
         request = _request(wish, pipeline.workload, wish.fields["model"], submission=submission)
         stage.evaluation = start_evaluation(request, actor=actor).evaluation
+
+
+def submission_of(stage: Stage, number: int) -> str:
+    """Under which the work of a stage's try is started."""
+    return f"{stage.pipeline_id[:32]}-{stage.position}-{number}"
 
 
 def _filled(pipeline: Pipeline, stage: Stage) -> StageWish:

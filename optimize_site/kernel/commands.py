@@ -222,6 +222,14 @@ class NounCommand(BaseCommand):
         if not self.options.quiet:
             print(sentence, file=sys.stderr)
 
+    def tell_update(self, document: Any, sentence: str) -> None:
+        """How a wait stands: the whole document as a line for a program that reads JSON, else a sentence for the person
+        watching."""
+        if self.is_text or self.options.jq or self.options.fields is not None:
+            self.say(sentence)
+        elif not self.options.quiet:
+            print(json.dumps(document, default=str, ensure_ascii=False), flush=True)
+
     def confirm(self, question: str, *, needs_force: bool) -> None:
         """Ask, where a person is there to answer. Raises InvalidInput where the answer is no.
 

@@ -2,16 +2,17 @@
 
 from typing import Any
 
-from optimize_site.kernel.commands import EXIT_DONE, EXIT_REFUSED, NounCommand, arg, read_document, verb
+from optimize_site.kernel.commands import EXIT_DONE, EXIT_REFUSED, arg, read_document, verb
 from optimize_site.kernel.errors import InvalidInput, Problem
 from runs import branch_text, compare_text
 from runs.branches_api import sweep_document
 from runs.errors import RunRefused
 from runs.lineage import branch_document
 from runs.loss_windows import Terms
+from runs.management.following import EXIT_STATUS, ROUTE, FollowedRuns
 from runs.phases import PHASES, title
+from runs.render import run_document
 
-ROUTE = "/v1/training/runs"
 COMPARISONS = "/v1/training/comparisons"
 RUN = arg("run", metavar="RUN", help="ID, or the beginning of one")
 SNAPSHOT = arg("--snapshot", required=True, metavar="SNAPSHOT", help="the save to start from")
@@ -22,23 +23,29 @@ SUBMISSION = arg("--submission-id", default="", dest="submission", help="makes e
 PAGE = (arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
 
 
-class BranchVerbs(NounCommand):
+class BranchVerbs(FollowedRuns):
     """Branching, sweeping, and reading what came of what."""
 
     @verb("branch", RUN, SNAPSHOT, STEPS, RESTORE,
           arg("-f", "--overrides", default="", metavar="FILE", help="fields to change; - is standard input"),
           arg("--config-name", default="", dest="config_name"), arg("--description", default=""),
           arg("--dry-run", action="store_true", help="check it, start nothing"), SUBMISSION,
-          gives=(branch_document, "isNew", "warnings"))
+          arg("--wait", action="store_true", help="until the branch is over"), EXIT_STATUS,
+          gives=(branch_document, "isNew", "warnings"), waited=(run_document,))
     def branch(self, run: str, snapshot: str, steps: int, restore: str, overrides: str, config_name: str,
-               description: str, dry_run: bool, submission: str) -> int:
+               description: str, dry_run: bool, submission: str, wait: bool, exit_status: bool) -> int:
         """Start another run from a snapshot of a run."""
+        _refuse({"--wait does not go with --dry-run.": wait and dry_run,
+                 "--exit-status requires --wait.": exit_status and not wait}, "branch")
         body = {"snapshot": snapshot, "steps": steps, "restoreMode": restore, "configName": config_name,
                 "overrides": read_document(overrides) if overrides else {}, "description": description,
                 "submissionId": submission, "dryRun": dry_run}
-        found = self.client.post(f"{ROUTE}/{run}/branch", body)
         if dry_run:
-            return self._planned(found)
+            return self._planned(self.client.post(f"{ROUTE}/{run}/branch", body))
+        found = self.submit(f"{ROUTE}/{run}/branch", body)
+        if wait:
+            self.say(f"Branch {found['runId']}")
+            return self.wait_for(found["runId"], None, exit_status)
         self.show_made(found, "runId", text=lambda row: self._branches([row]))
         return EXIT_DONE
 
@@ -73,7 +80,8 @@ class BranchVerbs(NounCommand):
         _refuse_flags(compare=compare, dry_run=dry_run, dataset=dataset, others=bool(dataset or grader or tokens))
         body = {"snapshot": snapshot, "steps": steps, "restoreMode": restore, "grid": read_document(grid),
                 "description": description, "submissionId": submission, "dryRun": dry_run}
-        found = self.client.post(f"{ROUTE}/{run}/sweep", body)
+        send = self.client.post if dry_run else self.submit
+        found = send(f"{ROUTE}/{run}/sweep", body)
         if compare:
             self._await([point["childRunId"] for point in found["points"]])
             found["comparison"] = self.client.post(COMPARISONS, {
@@ -139,9 +147,12 @@ def _print_ids(sweep: dict[str, Any]) -> None:
 
 
 def _refuse_flags(*, compare: bool, dry_run: bool, dataset: str, others: bool) -> None:
-    wrong = {"--compare does not go with --dry-run.": compare and dry_run,
+    _refuse({"--compare does not go with --dry-run.": compare and dry_run,
              "--compare needs --dataset.": compare and not dataset,
-             "--dataset, --grader and --max-completion-tokens go with --compare.": others and not compare}
+             "--dataset, --grader and --max-completion-tokens go with --compare.": others and not compare}, "sweep")
+
+
+def _refuse(wrong: dict[str, bool], verb: str) -> None:
     for sentence, is_wrong in wrong.items():
         if is_wrong:
-            raise InvalidInput(sentence, code="usage", hint="`./optimize runs sweep --help` shows its use.")
+            raise InvalidInput(sentence, code="usage", hint=f"`./optimize runs {verb} --help` shows its use.")

@@ -4,7 +4,10 @@ import json
 
 import pytest
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.client import Client
+from optimize_site.kernel.errors import Unavailable
 from runs import lineage
 from runs.errors import RunRefused, SubmissionConflict
 from runs.management.commands.runs import Command
@@ -239,6 +242,41 @@ def test_what_came_of_what_is_told_from_both_ends(parent):
 def ask(capsys, *argv):
     status = Command().run([str(part) for part in argv])
     return status, capsys.readouterr().out
+
+
+def test_a_branch_s_command_can_wait_for_it_and_tell_how_it_ended(parent, capsys, monkeypatch):
+    def end(_):
+        Run.objects.filter(parent=parent).update(phase="FAILED", failure_code="bad_row", ended_at=clock.now(),
+                                                 failure_reason="Row 3 is wrong.")
+
+    monkeypatch.setattr("optimize_site.kernel.commands.time.sleep", end)
+    words = ("branch", parent.pk, "--snapshot", Snapshot.objects.get(run=parent, step=2).pk, "--steps", "2")
+    status, out = ask(capsys, *words, "--wait", "--exit-status")
+    assert status == 5 and "Row 3 is wrong." in out
+    assert ask(capsys, *words, "--exit-status")[0] == 2
+    assert ask(capsys, *words, "--wait", "--dry-run")[0] == 2
+
+
+@pytest.mark.parametrize("verb", ["branch", "sweep"])
+def test_what_is_sent_again_after_a_lost_answer_reaches_the_same_branches(parent, capsys, monkeypatch, tmp_path, verb):
+    """Each command has a submission of its own, so that the box knows the second sending of one."""
+    monkeypatch.setattr("runs.management.following.time.sleep", lambda _: None)
+    post, lost = Client.post, ["once"]
+
+    def losing(self, path, *args, **options):
+        found = post(self, path, *args, **options)
+        if lost:
+            raise Unavailable(lost.pop())
+        return found
+
+    monkeypatch.setattr(Client, "post", losing)
+    axis = {"path": "hyperparams.optimizer.learningRate", "values": [0.001, 0.002]}
+    (tmp_path / "grid.json").write_text(json.dumps({"axes": [axis]}))
+    more = ("--grid", tmp_path / "grid.json") if verb == "sweep" else ()
+    status, out = ask(capsys, verb, parent.pk, "--snapshot", Snapshot.objects.get(run=parent, step=2).pk, "--steps", "2",
+                      "-o", "json", *more)
+    assert status in (0, None), out
+    assert not lost and Run.objects.filter(parent=parent).count() == 1 + (verb == "sweep")
 
 
 @pytest.mark.requirement("R290", "R292")

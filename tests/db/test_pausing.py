@@ -1,5 +1,6 @@
 """A run rests and goes on: what is asked, what is refused, what the run shows, and that nothing is held meanwhile."""
 
+import json
 import re
 
 import pytest
@@ -67,6 +68,23 @@ def test_the_same_pause_again_is_the_pause_in_progress_and_another_one_is_refuse
     assert again.run.pause == first.run.pause
     with pytest.raises(PauseInProgress, match="already pausing with --checkpoint save, not latest"):
         pause(run, "latest")
+
+
+@pytest.mark.requirement("R283")
+def test_a_pause_asked_for_twice_is_told_to_be_in_progress_already(run, capsys, client):
+    trained(run)
+
+    def said(*more):
+        Command().run(["pause", run.pk, "--checkpoint", "save", *more])
+        return capsys.readouterr().out.strip()
+
+    assert [said(), said()] == ["Training: pausing with --checkpoint save",
+                                "Training: already pausing with --checkpoint save"]
+    assert json.loads(said("-o", "json"))["isNew"] is False
+    Run.objects.update(pause=None)
+    statuses = [client.post(f"/v1/training/runs/{run.pk}/pause", json.dumps({"checkpoint": "save"}),
+                            content_type="application/json").status_code for _ in range(2)]
+    assert statuses == [202, 200]
 
 
 @pytest.mark.requirement("R284")

@@ -148,6 +148,32 @@ def test_a_failed_stage_ends_the_pipeline_with_its_reason_and_resuming_repeats_n
     assert row.stages.get(name="first").run_id == first.pk
 
 
+def test_the_cost_of_a_stage_is_that_of_all_its_tries(ready):
+    row = started(ready, train("first"), evaluate(model="@first"))
+    failed = finish_run(row, fails=True)
+    Run.objects.filter(pk=failed.pk).update(device_seconds=500.0)
+    resume_pipeline(Pipeline.objects.get(), actor=LOCAL)
+    advance_pipelines()
+    Run.objects.filter(pk=finish_run(row).pk).update(device_seconds=40.0)
+    Evaluation.objects.update(device_seconds=7.0)
+    document = pipeline_document(get_pipeline(row.pk))
+    assert [stage["deviceSeconds"] for stage in document["stages"]] == [540.0, 7.0]
+    assert document["cost"]["deviceSeconds"] == 547.0
+
+
+def test_a_program_that_waits_reads_a_whole_document_an_update(ready, capsys, monkeypatch):
+    row = started(ready)
+
+    def end(_):
+        cancel_pipeline(Pipeline.objects.get(), actor=LOCAL)
+        advance_pipelines()
+
+    monkeypatch.setattr("optimize_site.kernel.commands.time.sleep", end)
+    assert Command().run(["wait", row.pk, "-o", "json-compact"]) == 0
+    phases = [json.loads(line)["phase"] for line in capsys.readouterr().out.splitlines()]
+    assert (phases[0], phases[-1]) == ("RUNNING", "CANCELLED")
+
+
 def test_looking_twice_starts_nothing_twice(ready):
     row = started(ready)
     Stage.objects.filter(pipeline=row).update(state="PENDING", run=None)

@@ -268,6 +268,14 @@ def test_get_shows_state_results_and_cost(ready, ask):
     assert [line for line in out.splitlines() if line and not line.startswith(" ")] == ["State", "Results", "Cost"]
 
 
+@pytest.mark.requirement("R282")
+def test_get_says_how_many_saves_wait_to_be_written_and_how_many_newer_ones_overtook(ready, ask):
+    run = make_run()
+    assert "waiting to be written" not in ask("get", run.pk)[1]
+    Run.objects.update(saves_waiting=2, saves_skipped=3)
+    assert "2 waiting to be written, 3 skipped because newer ones came" in ask("get", run.pk)[1]
+
+
 @pytest.mark.requirement("R176")
 def test_get_shows_why_a_run_failed_and_what_to_change(ready, ask):
     run = make_run()

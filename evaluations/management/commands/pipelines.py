@@ -121,7 +121,7 @@ class Command(NounCommand):
     def _say_progress(self, document: dict[str, Any]) -> None:
         if document["phase"] not in OVER:
             now = document["stage"] or "starting"
-            self.say(f"{document['stagesDone']} of {document['stagesTotal']} stages, now {now}")
+            self.tell_update(document, f"{document['stagesDone']} of {document['stagesTotal']} stages, now {now}")
 
     def _table(self, found: dict[str, Any]) -> None:
         self.table(["ID", "WORKLOAD", "PHASE", "STAGES", "NOW", "DESCRIPTION", "CREATED"],

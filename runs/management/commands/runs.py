@@ -1,22 +1,14 @@
 """`runs`: start training runs, follow them, read what they did."""
 
 import json
-import secrets
 import sys
 import time
 from typing import Any
-from urllib.parse import quote
-
-from rich.console import Console
-from rich.status import Status
 
 from optimize_site.kernel.commands import (
-    EXIT_CANCELLED,
     EXIT_CHECK_FAILED,
     EXIT_DONE,
     EXIT_REFUSED,
-    EXIT_TIMED_OUT,
-    EXIT_WORK_FAILED,
     arg,
     duration,
     plain,
@@ -24,26 +16,20 @@ from optimize_site.kernel.commands import (
     verb,
 )
 from optimize_site.kernel.documents import parse_document
-from optimize_site.kernel.errors import InvalidInput, Problem, Unavailable
+from optimize_site.kernel.errors import InvalidInput, Problem
 from runs import render, table_text, text, verify_text
 from runs.errors import RunRefused
 from runs.lengths_text import lengths_rows
 from runs.management.branch_verbs import BranchVerbs
+from runs.management.following import EXIT_STATUS, ROUTE, address
 from runs.management.rollout_verbs import RolloutVerbs
 from runs.phases import title
 from runs.preview_text import preview_lines
 from runs.smoke import words as smoke_words
 
-ROUTE = "/v1/training/runs"
-PASSED = "passed"
-OVER = {"COMPLETED": EXIT_DONE, "FAILED": EXIT_WORK_FAILED, "CANCELLED": EXIT_CANCELLED}
 RUN = arg("run", metavar="RUN", help="ID, or the beginning of one")
-EXIT_STATUS = arg("--exit-status", action="store_true", help="5 where it failed, 6 where it was cancelled, 8 where "
-                  "its smoke check was not passed")
-SENDS = 3
 RESTING = frozenset({"STARTING_JOB", "QUEUED", "PREPARING", "TRAINING", "PAUSING"})
 PAUSE_POLL_SECONDS = 0.2
-LINE_SECONDS = 10.0
 
 
 class Command(BranchVerbs, RolloutVerbs):
@@ -69,10 +55,10 @@ class Command(BranchVerbs, RolloutVerbs):
             return self._dry_run(document, show_resolved)
         if not self.options.force and sys.stdin.isatty():
             self._ask(document)
-        started = self._submit(document)
+        started = self.submit(ROUTE, document)
         if wait:
             self.say(f"Run {started['runId']}")
-            return self._wait(started["runId"], None, exit_status)
+            return self.wait_for(started["runId"], None, exit_status)
         self.show_made(started, "runId", text=self._started)
         return EXIT_DONE
 
@@ -106,7 +92,7 @@ class Command(BranchVerbs, RolloutVerbs):
           EXIT_STATUS)
     def wait(self, run: str, timeout: float | None, exit_status: bool) -> int:
         """Follow a run to its end."""
-        return self._wait(run, timeout, exit_status)
+        return self.wait_for(run, timeout, exit_status)
 
     @verb("cancel", RUN, gives=(render.run_document,))
     def cancel(self, run: str) -> None:
@@ -118,7 +104,7 @@ class Command(BranchVerbs, RolloutVerbs):
     @verb("pause", RUN, arg("--checkpoint", required=True, choices=["save", "latest"],
                             help="save: write a snapshot first; latest: end at once, keep the newest there is"),
           arg("--wait", action="store_true", help="until it rests and its device is free"),
-          gives=(render.run_document,))
+          gives=(render.run_document, "isNew"), waited=(render.run_document,))
     def pause(self, run: str, checkpoint: str, wait: bool) -> None:
         """Have a run rest: its device is freed, and `resume` goes on from its newest save."""
         found = self.client.post(f"{address(run)}/pause", {"checkpoint": checkpoint})
@@ -146,7 +132,7 @@ class Command(BranchVerbs, RolloutVerbs):
     def annotate(self, run: str, description: str | None, config_name: str | None) -> None:
         """Set or clear the notes on a run."""
         body = {"description": description, "configName": config_name}
-        self.show(self.client.post(f"{address(run)}/annotate", body), text=lambda found: self._record(found, False))
+        self.show(self.client.post(f"{address(run)}/annotate", body), text=self.record)
 
     @verb("metrics", RUN, arg("--limit", type=int, default=0, help="the most recent steps; all unless given"),
           arg("--columns", "--fields", default="", dest="columns", metavar="NAMES",
@@ -206,19 +192,6 @@ class Command(BranchVerbs, RolloutVerbs):
             self._checked(found, False)
         self.confirm("Start this run?", needs_force=False)
 
-    def _submit(self, document: Any) -> Any:
-        """Send it, again after a lost connection: the submission's ID makes the second reach the first one's run."""
-        if isinstance(document, dict):
-            document = {"submissionId": secrets.token_hex(16)} | document
-        for sends_left in reversed(range(SENDS)):
-            try:
-                return self.client.post(ROUTE, document)
-            except Unavailable:
-                if not sends_left:
-                    raise
-                time.sleep(1.0)
-        raise AssertionError("the last send returns or raises")
-
     def _started(self, started: dict[str, Any]) -> None:
         self.facts([("Run", started["runId"]), ("Phase", title(started["phase"])),
                     ("Configuration", started["configHash"]),
@@ -248,11 +221,7 @@ class Command(BranchVerbs, RolloutVerbs):
     # Showing ---------------------------------------------------------------------------------------------------------
 
     def _record(self, run: dict[str, Any], settings: bool) -> None:
-        self.facts(text.state_rows(run), title="State")
-        results = text.result_rows(run)
-        if any(value is not None for _, value in results):
-            self.facts(results, title="Results")
-        self.facts(text.cost_rows(run), title="Cost")
+        self.record(run)
         if settings:
             self._settings(run)
 
@@ -296,69 +265,6 @@ class Command(BranchVerbs, RolloutVerbs):
         if found["missed"]:
             self.table(table_text.MISSED_COLUMNS, table_text.missed_rows(found["missed"]), right=["ROW"])
             _footer(found, "missed")
-
-    # Following -------------------------------------------------------------------------------------------------------
-
-    def _wait(self, run: str, timeout: float | None, exit_status: bool) -> int:
-        with Progress(self) as progress:
-            found, is_late = self.watch(address(run), timeout=timeout, each=progress.tell,
-                                        is_over=lambda document: document["phase"] in OVER)
-        if is_late:
-            self.say(f"The run {found['runId'][:12]} is still {text.status_line(found)}; it carries on.")
-            return EXIT_TIMED_OUT
-        self.show(found, text=lambda document: self._record(document, False))
-        return _status_of(found) if exit_status else EXIT_DONE
-
-
-class Progress:
-    """How a wait shows a run: one line that changes at a terminal, lines otherwise, JSON lines for programs."""
-
-    def __init__(self, command: Command):
-        self.command, self.last_event, self.last_phase, self.told_at = command, 0, "", 0.0
-        options = command.options
-        self.is_json = options.output != "text" and not options.jq and options.fields is None
-        is_live = sys.stderr.isatty() and not options.quiet and command.is_text
-        self.line = Status("", console=Console(stderr=True)) if is_live else None
-
-    def __enter__(self) -> "Progress":
-        if self.line is not None:
-            self.line.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.line is not None:
-            self.line.stop()
-
-    def tell(self, document: dict[str, Any]) -> None:
-        if self.is_json:
-            self._print_events(document)
-        elif self.line is not None:
-            self.line.update(plain(text.status_line(document)))
-        elif document["phase"] != self.last_phase or time.monotonic() - self.told_at >= LINE_SECONDS:
-            self.command.say(plain(text.status_line(document)))
-            self.told_at = time.monotonic()
-        self.last_phase = document["phase"]
-
-    def _print_events(self, document: dict[str, Any]) -> None:
-        if self.command.options.quiet:
-            return
-        found = self.command.client.get(f"{address(document['runId'])}/events", follow="false", after=self.last_event)
-        for event in found["events"]:
-            print(json.dumps({"event": event["type"], **event}, default=str), flush=True)
-            self.last_event = event["id"]
-        print(json.dumps({"event": "status", **found["status"]}, default=str), flush=True)
-
-
-def _status_of(run: dict[str, Any]) -> int:
-    """How a run that is over ended; a completed smoke check is only good where it was passed."""
-    status = OVER[run["phase"]]
-    is_bad = run["smoke"] is not None and run["smoke"]["verdict"] != PASSED
-    return EXIT_CHECK_FAILED if status == EXIT_DONE and is_bad else status
-
-
-def address(run: str) -> str:
-    """The route of a run."""
-    return f"{ROUTE}/{quote(run, safe='')}"
 
 
 def with_changes(document: Any, changes: list[str]) -> Any:
