@@ -68,13 +68,14 @@ def diagnose(rows: Iterable[tuple[int, bytes]], *, num_examples: int) -> dict[st
     seen = _Seen()
     for position, row in rows:
         seen.add(position, row)
-    return {"coverage": _coverage(seen.read, num_examples),
+    return {"coverage": coverage(seen.read, num_examples),
             "duplicates": {"rows": seen.duplicates, "first": seen.repeated},
             "shapes": [{"roles": roles, "rows": count} for roles, count in seen.shapes.most_common(SHAPES)],
             "toolRows": seen.tools}
 
 
-def _coverage(read: int, num_examples: int) -> dict[str, Any]:
+def coverage(read: int, num_examples: int) -> dict[str, Any]:
+    """How many of all rows findings are of, and the sentence that says so where it is not all of them."""
     complete = read >= num_examples
     note = "" if complete else f"Read {read:,} of {num_examples:,} examples for these findings; the rest may differ."
     return {"read": read, "total": num_examples, "complete": complete, "note": note}

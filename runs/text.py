@@ -7,6 +7,7 @@ from typing import Any
 
 from optimize_site.kernel import clock
 from optimize_site.kernel.text import written_path
+from runs.analysed_text import analysed_rows
 from runs.lengths_text import check_words
 from runs.phases import title
 from runs.reinforcement import rollout_words
@@ -254,7 +255,7 @@ def diagnostics_rows(found: Mapping[str, Any] | None) -> list[Row]:
     return [("Read", found["coverage"]["note"] or f"all {found['coverage']['read']:,} examples"),
             ("Duplicates", f"{duplicates} ({first})" if duplicates else "none"), ("Shapes", shapes or None),
             ("Offer tools", found["toolRows"] or None),
-            *(("Leakage", leak_words(leak)) for leak in found["leakage"])]
+            *analysed_rows(found["analysis"]), *(("Leakage", leak_words(leak)) for leak in found["leakage"])]
 
 
 def leak_words(leak: Mapping[str, Any]) -> str:

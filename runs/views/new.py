@@ -23,7 +23,7 @@ from runs.operations import check_run, submit_run
 from runs.pages import estimate_rows, settings_rows
 from runs.reward_form import TermForm, changed, choices, terms_in, terms_of
 from runs.smoke import words as smoke_words
-from runs.text import leak_words, leaks_anything
+from runs.text import diagnostics_rows, leak_words, leaks_anything
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -55,8 +55,16 @@ def check(request: HtmxRequest) -> HttpResponse:
     return render(request, "runs/_plan.html", {
         "plan": plan, "beside": beside, "general": general, "settings": settings,
         "is_form": not is_text, "estimates": estimate_rows(plan["estimates"]), "leaks": _leaks(plan),
+        "noticed": _noticed(plan),
         "smoke_words": smoke_words(plan["resolved"]["smoke"]),
         "num_wrong": sum(problem["code"] != "required" for problem in plan["problems"]), "submission_id": new_id()})
+
+
+def _noticed(plan: dict[str, Any]) -> list[tuple[str, Any]]:
+    """What shows in the rows, in the words of the command; leaks have their own place."""
+    found = plan["diagnostics"]
+    rows = diagnostics_rows(found | {"leakage": []}) if found else []
+    return [(label, value) for label, value in rows if value is not None]
 
 
 def _leaks(plan: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:

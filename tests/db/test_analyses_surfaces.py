@@ -188,3 +188,69 @@ def test_analyses_are_a_table_and_one_can_be_stopped(ask, dataset):
     Analysis.objects.update(phase="PENDING", report={})
     status, out, _ = ask("cancel", Analysis.objects.get().pk[:12], "--force")
     assert (status, Analysis.objects.get().phase) == (0, "CANCELLED")
+
+
+# A dry run ------------------------------------------------------------------------------------------------------------
+
+
+NOTICED = {"duplicates": {"exact": 1, "near": 3, "examples": [
+               {"kind": "exact", "row": 2, "line": 3, "of": {"row": 0, "line": 1}},
+               {"kind": "near", "row": 3, "line": 4, "of": {"row": 1, "line": 2}}]},
+           "labels": [{"field": "queue", "values": [{"value": "billing", "rows": 38}, {"value": "other", "rows": 2}]},
+                      {"field": "tone", "values": [{"value": "calm", "rows": 22}, {"value": "cross", "rows": 18}]}],
+           "languages": [{"language": "en", "rows": 30}, {"language": "de", "rows": 10}]}
+
+
+def diagnostics(client, **changes):
+    answer = client.post("/v1/training/runs/dry-run", json.dumps(make.run_document(**changes)),
+                         content_type="application/json")
+    return answer.json()["diagnostics"]
+
+
+@pytest.fixture
+def noticed(dataset):
+    make.make_workload()
+    wide = make.make_dataset("triage/wide", 40)
+    return make.analyze(wide, [10] * 40, **NOTICED)
+
+
+@pytest.mark.requirement("R126")
+def test_a_dry_run_tells_what_a_done_analysis_found_of_how_many_rows(client, noticed):
+    found = diagnostics(client, config={"dataset": "triage/wide"})["analysis"]
+    assert (found["status"], found["analysisId"], found["baseModel"]) == ("done", noticed.pk, make.TINY)
+    assert found["coverage"] == {"read": 40, "total": 40, "complete": True, "note": ""}
+    assert found["duplicates"] | {"note": ""} == {"exact": 1, "near": 3, "firstNear": [{"position": 3, "sameAs": 1}],
+                                                  "note": ""}
+    assert "fewer than eight words" in found["duplicates"]["note"]
+    assert [(label["field"], label["rows"], label["ratio"], label["isUneven"]) for label in found["labels"]] == [
+        ("queue", 40, 19.0, True), ("tone", 40, 1.2, False)]
+    assert found["languages"]["found"] == NOTICED["languages"] and "guess" in found["languages"]["note"]
+    assert found["tokens"] == {"total": 400, "trained": {"default": 40, "all": 80}}
+
+
+@pytest.mark.requirement("R126")
+def test_a_dry_run_without_one_says_what_is_not_known_and_what_would_tell(client, dataset):
+    make.make_workload()
+    found = diagnostics(client)["analysis"]
+    assert (found["status"], found["command"]) == (
+        "no_analysis", f"./optimize datasets analyze triage/train:v1 --model {make.TINY}")
+    assert "near-duplicates" in found["note"]
+    post(client, asked())
+    found = diagnostics(client)["analysis"]
+    assert (found["status"], found["command"]) == ("pending", None)
+    assert diagnostics(client, baseModel="acme/unknown")["analysis"] is None
+
+
+@pytest.mark.requirement("R126")
+def test_the_command_s_dry_run_tells_it_after_how_much_was_read(noticed, capsys, tmp_path):
+    from runs.management.commands.runs import Command
+
+    assert Command().run(["start", "-f", str(run_file(tmp_path, config={"dataset": "triage/wide"})),
+                          "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    for words in (f"all 40 examples, by the analysis {noticed.pk[:12]} under acme/tiny",
+                  "3 (row 3 ≈ 1, …), and 1 that render as an earlier one does. An estimate",
+                  "billing 38 (95%), other 2 (5%). Uneven: the most frequent comes 19 times as often",
+                  "calm 22 (55%), cross 18 (45%).", "en 30, de 10. A guess", "400 an epoch, of them 40 trained"):
+        assert words in out
+    assert out.index("Read ") < out.index("Near-duplicates")

@@ -1,5 +1,6 @@
 """Pages of analyses: one while it runs and when it is done, the lengths on a dataset's page, and in a run's plan."""
 
+import json
 import re
 
 import pytest
@@ -118,3 +119,35 @@ def test_a_run_s_plan_and_page_show_the_lengths_and_link_to_the_analysis(operato
     shown = operator.get(f"/runs/{run.pk}?tab=data")
     assert "Checked before the run took a device" in text(shown)
     assert f"/datasets-analysis/{analysis.pk}" in shown.content.decode()
+
+
+@pytest.mark.requirement("R126")
+def test_a_run_s_plan_shows_what_the_rows_hold_and_how_many_were_read(operator, dataset, monkeypatch):
+    make.make_workload()
+    doubled = make.make_dataset("triage/doubled", make.chat_rows(5) + make.chat_rows(5))
+    form = {"kind": "run", "workload": "triage", "baseModel": make.TINY, "config.dataset": "triage/doubled"}
+    plan = text(operator.post(reverse("runs:check"), form))
+    assert "Read all 10 examples" in plan and "Duplicates 5 (row 5 = row 0" in plan
+    assert "Shapes 10 × user assistant" in plan
+    assert "No analysis of these rows under acme/tiny is done" in plan
+    monkeypatch.setenv("OPTIMIZE_TRAINER_DRY_RUN_MAX_EXAMPLES", "6")
+    assert "Read 6 of 10 examples for these findings; the rest may differ." in text(
+        operator.post(reverse("runs:check"), form))
+    analysis = make.analyze(doubled, [10] * 10, languages=[{"language": "en", "rows": 10}],
+                            duplicates={"exact": 5, "near": 2, "examples": []},
+                            labels=[{"field": "<b>", "values": [{"value": "<i>", "rows": 10}]}])
+    answer = operator.post(reverse("runs:check"), form)
+    for words in ("Near-duplicates 2, and 5 that render as an earlier one does", "Languages en 10. A guess",
+                  "Tokens 100 an epoch", "Answers: &lt;b&gt; &lt;i&gt; 10 (100%). Uneven: it is the only value."):
+        assert words in text(answer)
+    assert answer.content.decode().count(f"/datasets-analysis/{analysis.pk}") == 2
+
+
+@pytest.mark.requirement("R126")
+def test_a_run_s_plan_says_which_rows_offer_tools(operator, dataset):
+    make.make_workload()
+    rows = [json.loads(line) | {"tools": [{"type": "function", "function": {"name": "find"}}]}
+            for line in make.chat_rows(3).splitlines()]
+    make.make_dataset("triage/tools", "\n".join(map(json.dumps, rows)).encode())
+    form = {"kind": "run", "workload": "triage", "baseModel": make.TINY, "config.dataset": "triage/tools"}
+    assert "Offer tools 3" in text(operator.post(reverse("runs:check"), form))
