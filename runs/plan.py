@@ -20,14 +20,15 @@ def supervised_body(*, base_model: Mapping[str, Any], dataset: Mapping[str, Any]
 
 
 def reinforcement_body(*, base_model: Mapping[str, Any], dataset: Mapping[str, Any], config: Mapping[str, Any],
-                       execution: Mapping[str, Any], scorer: Mapping[str, Any], sampler: Mapping[str, Any],
-                       warm_start: Mapping[str, Any] | None, resume: Mapping[str, Any] | None,
-                       start: Mapping[str, Any] | None, total_steps: int | None, pause_at: int | None,
-                       is_first_attempt: bool, strict: bool) -> dict[str, Any]:
+                       execution: Mapping[str, Any], scorer: Mapping[str, Any], failed_updates: int,
+                       sampler: Mapping[str, Any], warm_start: Mapping[str, Any] | None,
+                       resume: Mapping[str, Any] | None, start: Mapping[str, Any] | None, total_steps: int | None,
+                       pause_at: int | None, is_first_attempt: bool, strict: bool) -> dict[str, Any]:
     """What the entry of the run's method, `grpo` or `gspo`, is told."""
     return {"entry": config["method"], "base_model": dict(base_model), "dataset": dict(dataset),
             "config": dict(config), "execution": dict(execution), "scorer": dict(scorer),
-            "sampler": dict(sampler), "warm_start": dict(warm_start) if warm_start else None,
+            "failed_updates": failed_updates, "sampler": dict(sampler),
+            "warm_start": dict(warm_start) if warm_start else None,
             "total_steps": total_steps, "start": dict(start) if start else None,
             "resume": dict(resume) if resume else None, "pause_at": pause_at,
             "first_attempt": is_first_attempt, "strict": strict}

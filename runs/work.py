@@ -70,6 +70,7 @@ class RunWork(OneByOne):
         if row.method in REINFORCEMENT:
             folder = attempt_folder(attempt.pk)
             return reinforcement_body(scorer=scorer_part(row, folder), sampler=sampler_part(row),
+                                      failed_updates=int(setting("trainer.rollouts.failed-updates")),
                                       warm_start=warm_start_part(row, folder), **common)
         validation = _rows_part(row, "validationDataset") if row.references.get("validationDataset") else None
         return supervised_body(validation=validation, smoke=row.smoke, **common)

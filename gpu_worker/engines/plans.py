@@ -154,6 +154,7 @@ class ReinforcementPlan(Plan, frozen=True, kw_only=True):
     config: dict[str, Any]
     execution: dict[str, Any]
     scorer: ScorerPart
+    failed_updates: int = 0
     sampler: SamplerPart = SamplerPart()
     warm_start: WarmStartPart | None = None
     total_steps: int | None = None

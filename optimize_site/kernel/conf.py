@@ -18,6 +18,7 @@ DEFAULTS: dict[str, Any] = {
     "trainer.rollouts.sampler": "auto",
     "trainer.rollouts.vllm-python": "",
     "trainer.rollouts.memory-share": 0.0,
+    "trainer.rollouts.failed-updates": 5,
     "trainer.evaluations.max-new-tokens": 128,
     "trainer.graders.seconds": 30.0,
     "trainer.graders.memory-bytes": 1024**3,

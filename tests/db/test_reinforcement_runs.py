@@ -87,7 +87,7 @@ def complete(run):
 def test_a_run_is_planned_with_its_workload_s_grader_as_its_reward(box):
     run = submit_run(document(), actor=LOCAL).run
     _, plan = planned(run)
-    assert (plan["entry"], plan["warm_start"], plan["total_steps"]) == ("grpo", None, None)
+    assert (plan["entry"], plan["warm_start"], plan["total_steps"], plan["failed_updates"]) == ("grpo", None, None, 5)
     spec = plan["scorer"]["spec"]
     assert spec["terms"] == [{"name": "exact", "weight": 1, "kind": "grader", "grader": "exact"}]
     assert (spec["onFailure"], spec["limits"]["seconds"] > 0) == ("zero", True)

@@ -234,7 +234,7 @@ def test_a_model_that_cannot_be_stored_yet_is_stored_later(run, monkeypatch):
 @pytest.mark.requirement("R176")
 @pytest.mark.parametrize("code", ["bad_row", "row_too_long", "nothing_to_train", "no_target_modules", "non_finite_loss",
                                   "non_finite_gradient", "non_finite_weights", "out_of_host_memory",
-                                  "disk_full"])
+                                  "disk_full", "reward_failed"])
 def test_a_failure_that_would_only_repeat_ends_the_run_and_says_what_to_change(run, code):
     attempt = claim(run)
     say(run, attempt, STARTED, failure(code, "Row 3 is wrong."))

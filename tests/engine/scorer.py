@@ -1,12 +1,14 @@
 """A scorer of the tests' own, in the protocol of the real one: told its terms, it answers by what each says of a text.
 
 A term's `grader` is one of: `length` (characters over 100), `vowels` (their share), `even` (1 for an even number of
-characters), `always:X`, `fail-odd` (no verdict for an odd number; `fail-some`: for one that five divides), `die` (ends
-at the first request in each process), `die-once:FILE` (the same, until the file is there), `refuse` (is not ready),
+characters), `always:X`, `fail-odd` (no verdict for an odd number; `fail-some`: for one that five divides), `fail-kinds`
+(of each four the first says nothing, the second NaN, the third broke, the fourth took too long), `die` (ends at the
+first request in each process), `die-once:FILE` (the same, until the file is there), `refuse` (is not ready),
 `leave:ASK:FILE` (`length`; at the second request it has the control file ask that of the job, and answers no more).
 """
 
 import json
+import math
 import sys
 import time
 from collections.abc import Iterable
@@ -36,14 +38,17 @@ def ask_to_leave(graders: Iterable[str]) -> None:
 
 def verdicts(term: dict, items: list[dict]) -> dict:
     return {"name": term["name"], "seconds": 0.25, "tokens": 0,
-            "verdicts": [verdict(term["grader"], item["completion"]) for item in items]}  # fmt: skip
+            "verdicts": [verdict(term["grader"], item["completion"], at) for at, item in enumerate(items)]}  # fmt: skip
 
 
-def verdict(grader: str, text: str) -> dict:
+FAILURES = ((None, ""), (math.nan, ""), (None, "error"), (None, "timeout"))
+
+
+def verdict(grader: str, text: str, at: int) -> dict:
     if grader == "die" or (grader.startswith("die-once:") and not mark(Path(grader.partition(":")[2]))):
         sys.exit(3)
-    value, cause = score(grader, text), ""
-    if value is None:
+    value, cause = FAILURES[at % 4] if grader == "fail-kinds" else (score(grader, text), "")
+    if value is None and grader != "fail-kinds":
         cause = "timeout"
     return {"score": value, "isExact": False, "fields": {}, "explanation": grader, "cause": cause}
 

@@ -1,6 +1,7 @@
 """Reinforcement runs through the whole entry: they learn, tell what they did, and go on to the same bytes."""
 
 import json
+import math
 from hashlib import file_digest
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 import tiny
 import torch
 from optimize_child import line_process
+from optimize_child.failures import JobFailure
+from optimize_child.reward_failures import RewardFailures
+from optimize_child.rewards import Reward, RewardRule, TermScore
 from optimize_child.rl_trainer import PolicyTrainer
 from safetensors.torch import load_file
 
@@ -141,6 +145,48 @@ def test_a_failed_term_scores_zero_or_leaves_the_completion_out(train):
         values = tiny.events_of(attempt, "metrics")[0]["values"]
         assert values["failures.timeout"] == values["term.fail-odd.failures"] == sum(failed)
         assert values["excluded"] == excluded
+
+
+@pytest.mark.parametrize(("rule", "what"), [("zero", "reward's term fail-kinds"), ("exclude", "reward")])
+def test_a_group_of_none_nan_an_error_and_a_timeout_leaves_figures_finite_and_ends_the_run_that_sees_no_other(
+    train, rule, what
+):
+    terms = [tiny.term("vowels"), tiny.term("fail-kinds")]
+    attempt = train(failed_updates=2, **{f"{SPEC}.terms": terms, f"{SPEC}.onFailure": rule})
+    values = tiny.events_of(attempt, "metrics")[0]["values"]
+    assert all(math.isfinite(value) for value in values.values())
+    assert {name: values[f"failures.{name}"] for name in ("no_verdict", "error", "timeout")} == {
+        "no_verdict": 4, "error": 2, "timeout": 2}  # fmt: skip
+    assert ("reward" in values, values["excluded"]) == ((True, 0) if rule == "zero" else (False, 1))
+    failed = jobs.failure(attempt)
+    assert failed["code"] == "reward_failed"
+    assert failed["reason"] == (f"The {what} scored no completion of 2 updates in a row, the last being 2; failures by "
+                                "cause: no_verdict 8, error 4, timeout 4. The last one said: fail-kinds")  # fmt: skip
+    assert failed["hint"].startswith("Mend what scores")
+    assert [event["step"] for event in tiny.events_of(attempt, "rollouts")] == [1, 2]
+    (kept,) = tiny.events_of(attempt, "snapshot")
+    learned = load_file(attempt / kept["folder"] / "adapter_model.safetensors")
+    assert (kept["step"], all(bool(tensor.isfinite().all()) for tensor in learned.values())) == (1, True)
+
+
+def test_one_score_or_a_term_that_counts_for_nothing_keeps_a_run_going():
+    def scored(*terms):
+        return [Reward(None, [TermScore(str(at), score, 0.0, "" if score else "error", "")
+                              for at, score in enumerate(terms)])]  # fmt: skip
+
+    spec = {"terms": [tiny.term("0"), tiny.term("1", 0.0)], "onFailure": "zero"}
+    watch = RewardFailures(RewardRule(spec), 2).watch
+    for step, score in enumerate([None, 1.0, None, 1.0]):
+        watch(step, scored(score, None))
+    watch(4, scored(None, None))
+    with pytest.raises(JobFailure, match="reward's term 0 "):
+        watch(5, scored(None, 1.0))
+    either = RewardFailures(RewardRule({**spec, "onFailure": "exclude"}), 2).watch
+    either(0, scored(1.0, None))
+    with pytest.raises(JobFailure, match="The reward scored"):
+        either(1, scored(None, 1.0))
+    for step in range(9):
+        RewardFailures(RewardRule(spec), 0).watch(step, scored(None, None))
 
 
 @pytest.mark.requirement("R223", "R225")

@@ -233,6 +233,7 @@ def rl_plan(base: Path, files: list[Path], **changes: Any) -> dict[str, Any]:
     spec = {"terms": [term("vowels")], "onFailure": "zero", "limits": {"seconds": 5, "memoryBytes": 1 << 29},
             "scratch": None}  # fmt: skip
     plan |= {"entry": "grpo", "config": rl_config(), "start": None, "pause_at": None, "warm_start": None,
+             "failed_updates": 5,
              "scorer": {"command": [sys.executable, str(Path(__file__).parent / "scorer.py")],
                         "cwd": str(Path(__file__).parent), "spec": spec}}  # fmt: skip
     return changed(plan, **changes)

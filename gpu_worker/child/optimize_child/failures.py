@@ -23,6 +23,7 @@ CODES = frozenset(
         "base_model_refused",
         "base_model_unreachable",
         "snapshot_invalid",
+        "reward_failed",
         "scorer_lost",
         "scorer_not_ready",
         "rollout_engine_lost",

@@ -7,7 +7,7 @@ from typing import Any
 
 from peft import LoraConfig
 
-from optimize_child import reference_check, sft
+from optimize_child import reference_check, reward_failures, sft
 from optimize_child.answers import Limits
 from optimize_child.branch import TRAINING_STATE, WEIGHTS
 from optimize_child.compute_path import ComputePath
@@ -158,17 +158,30 @@ class ReinforcementRun(sft.Run):
             seed=self.training["seed"],
             pad_token_id=self.tokenizer.pad_token_id or 0,
         )
+        rule = RewardRule(self.plan["scorer"]["spec"])
         roller = Roller(
             manner=manner,
             scorer=self.scorer,
-            rule=RewardRule(self.plan["scorer"]["spec"]),
+            rule=rule,
             text_of=lambda tokens: answer_text(self.tokenizer, tokens),
             sampler=self._sampler(),
         )
         objective = objective_of(self.config["method"], float(self.rl["klBeta"]))
+        failures = reward_failures.RewardFailures(rule, self.plan["failed_updates"])
         return PolicyTrainer(
-            prompts=self.prompts, roller=roller, objective=objective, group_layout=self.layout, **settings
-        )
+            prompts=self.prompts, roller=roller, failures=failures, objective=objective, group_layout=self.layout,
+            **settings,
+        )  # fmt: skip
+
+    def train(self) -> None:
+        """A reward that has failed for too long costs the run nothing that it learned: the boundary before is saved."""
+        try:
+            super().train()
+        except JobFailure as failure:
+            if failure.code == reward_failures.CODE:
+                self.trainer.leave_update("failed", came_from=self.resume["step"] if self.resume else 0)
+                self.trainer.finish_saves()
+            raise
 
     def _sampler(self) -> Sampler:
         """Who samples. Where the box does not ask for vLLM, a run that loses it goes on with its own model."""

@@ -16,6 +16,7 @@ import torch
 from trl.trainer.utils import add_fused_lm_head
 
 from optimize_child import reference_check
+from optimize_child.reward_failures import RewardFailures
 from optimize_child.rl_gap import EngineGap
 from optimize_child.rl_layout import GroupLayout
 from optimize_child.rl_loss import Objective, token_losses, token_weights
@@ -32,10 +33,18 @@ class PolicyTrainer(SupervisedTrainer):
     """The trainer of supervised runs whose batches are prompts."""
 
     def __init__(
-        self, *, prompts: Prompts, roller: Roller, objective: Objective, group_layout: GroupLayout, **supervised: Any
+        self,
+        *,
+        prompts: Prompts,
+        roller: Roller,
+        failures: RewardFailures,
+        objective: Objective,
+        group_layout: GroupLayout,
+        **supervised: Any,
     ) -> None:
         self._prompts = prompts
         self._roller = roller
+        self._failures = failures
         self._objective = objective
         self._group_layout = group_layout
         self.reference = Reference()
@@ -56,12 +65,13 @@ class PolicyTrainer(SupervisedTrainer):
         return loss
 
     def roll_out(self, rows: Sequence[int]) -> Rolled:
-        """The update's rollouts, written down and told of."""
+        """The update's rollouts, written down and told of. Raises JobFailure where the reward failed too long."""
         step = self.state.global_step
         prompts = [self._prompts.prompt(row) for row in rows]
         rolled = self._roller.roll_out(self.model, prompts, self._updates.offset + step, update=step + 1)
         file = write_rollouts(self._attempt, step + 1, rolled.rollouts)
         self._events.emit("rollouts", step=step + 1, file=file, count=len(rolled.rollouts), sync=True)
+        self._failures.watch(step + 1, [rollout.reward for rollout in rolled.rollouts])
         return rolled
 
     def learn(self, model: Any, rolled: Rolled) -> tuple[torch.Tensor, dict[str, float]]:
