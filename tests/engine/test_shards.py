@@ -1,8 +1,14 @@
 """A dataset in shards is read as the file it was cut from."""
 
+import tracemalloc
+
 import jobs
 import pytest
 import tiny
+import torch
+from optimize_child import evaluate
+from optimize_child.job import Job
+from optimize_child.lines import LineIndex, read_lines
 from optimize_child.rl_prompts import Room, read_prompts
 from optimize_child.template import ChatTemplate
 
@@ -55,3 +61,68 @@ def test_an_evaluation_answers_the_same_rows(cut, tmp_path, base_model):
         attempt = jobs.run(tmp_path / f"answers-{number}", plan)
         answers.append(sorted((event["position"], event["answer"]) for event in tiny.events_of(attempt, "answer")))
     assert len(answers[0]) == 12 and answers[0] == answers[1]
+
+
+def long_rows(count: int) -> list[dict]:
+    """Rows of 100 KB each, nearly all of it their answers: those cost no time, for only prompts are tokenised."""
+    rows = tiny.ticket_rows(count)
+    for row in rows:
+        row["messages"][-1]["content"] *= 100_000 // len(row["messages"][-1]["content"])
+    return rows
+
+
+def peak_bytes(work) -> int:
+    """The most memory that Python objects took while this ran, beyond what they took before."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_evaluation_holds_no_rows_but_those_it_is_asking(write_rows, tmp_path, base_model, monkeypatch):
+    def answered(_model, prompts, *_, **__):
+        for asked in prompts:
+            asked.answer, asked.finish = [5], "stop"
+            yield asked
+
+    monkeypatch.setattr(evaluate, "load_model", lambda *_, **__: torch.nn.Identity())
+    monkeypatch.setattr(evaluate, "answer_all", answered)
+
+    def peak(count: int) -> int:
+        files = [write_rows(long_rows(part), f"examples-{count}-{part}.jsonl") for part in (count // 4, 3 * count // 4)]
+        attempt = jobs.prepare(tmp_path / f"of-{count}", tiny.evaluation_plan(base_model, files))
+        most = peak_bytes(evaluate.Evaluation(Job(attempt)).run)
+        assert len(tiny.events_of(attempt, "answer")) == count
+        return most
+
+    peak(4)  # what is loaded once is no part of what rows take
+    assert peak(48) < 1.5 * peak(8)
+
+
+def test_a_reinforcement_run_holds_the_prompts_of_no_more_than_an_update(write_rows, tokenizer):
+    chat = ChatTemplate(tokenizer)
+
+    def peak(count: int) -> int:
+        file = write_rows(long_rows(count), f"prompts-{count}.jsonl")
+
+        def read():
+            prompts = read_prompts([file], chat, Room(100_000, 8), lambda _: None)
+            assert all(prompts.prompt(row).expected for row in range(count))
+
+        return peak_bytes(read)
+
+    peak(4)
+    assert peak(48) < 1.5 * peak(8)
+
+
+def test_a_line_is_read_again_as_it_was_read_whatever_stands_around_it(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"\xef\xbb\xbf{1}\r\n\n  \n{2}\n")
+    second.write_bytes("\xa0{é}\n{4}".encode())
+    lines, index = list(read_lines([first, second])), LineIndex()
+    for line in lines:
+        index.add(line)
+    assert [index.data(at) for at in (3, 0, 2, 1)] == [lines[at].data for at in (3, 0, 2, 1)]
+    assert lines[0].data == b"{1}" and len(index) == 4

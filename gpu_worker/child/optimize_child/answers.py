@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import torch
@@ -49,16 +50,41 @@ def answer_all(
             yield from _generate(model, prompts, limits, pad_token_id)
 
 
+class Waiting:
+    """The prompts that wait, the shortest first. One is taken from its sequence when its turn comes, so that a sequence
+    that reads its prompts from the disk holds none of those that wait."""
+
+    def __init__(self, prompts: Sequence[Asked]) -> None:
+        lengths = array("q", (len(asked.prompt) for asked in prompts))
+        # Prompts of like length keep the rows of a batch alike; the order is the same each time.
+        self._order = array("q", sorted(range(len(lengths)), key=lengths.__getitem__))
+        self._prompts, self._next = prompts, 0
+        self._back: list[Asked] = []
+
+    def __len__(self) -> int:
+        return len(self._back) + len(self._order) - self._next
+
+    def take(self) -> Asked:
+        """The prompt whose turn it is; it waits no more."""
+        if self._back:
+            return self._back.pop()
+        self._next += 1
+        return self._prompts[self._order[self._next - 1]]
+
+    def put_back(self, asked: Asked) -> None:
+        """Let a prompt wait again, before all others."""
+        self._back.append(asked)
+
+
 class Answering:
     """The loop for causal decoders."""
 
     def __init__(self, model: Any, prompts: Sequence[Asked], limits: Limits, slots: int | None) -> None:
         self.model, self.limits = model, limits
-        # Prompts of like length keep the rows of a batch alike; the order is the same each time.
-        self.waiting = deque(sorted(prompts, key=lambda asked: len(asked.prompt)))
+        self.waiting = Waiting(prompts)
         self.slots = slots
         self.layers = model.config.num_hidden_layers
-        self.prefix = shared_prefix([asked.prompt for asked in prompts])
+        self.prefix = shared_prefix(asked.prompt for asked in prompts)
         self.steps = 0
 
     def run(self) -> Iterator[Asked]:
@@ -86,7 +112,9 @@ class Answering:
 
     def _read_prefix(self, memory: RowMemory) -> None:
         if self.prefix:
-            tokens = self._tensor(next(iter(self.waiting)).prompt[: self.prefix])
+            first = self.waiting.take()
+            self.waiting.put_back(first)
+            tokens = self._tensor(first.prompt[: self.prefix])
             memory.phase = Prefix()
             self._forward(memory, tokens, torch.arange(self.prefix), keep=torch.tensor([self.prefix - 1]))
             memory.prefix_tokens = self.prefix
@@ -97,7 +125,7 @@ class Answering:
         while free and self.waiting:
             taken, tokens = [], 0
             while free and self.waiting and tokens < PREFILL_TOKENS:
-                asked = self.waiting.popleft()
+                asked = self.waiting.take()
                 slot = free.pop(0)
                 tokens += self._cost(asked, [rows[other] for other in taken])
                 rows[slot] = asked
@@ -187,7 +215,7 @@ class Answering:
             for row in reversed(rows[best:]):
                 if row is not None:
                     row.answer.clear()
-                    self.waiting.appendleft(row)
+                    self.waiting.put_back(row)
             memory.select(range(best))
             rows[:] = rows[:best]
             self.slots = best
@@ -222,20 +250,25 @@ class Answering:
         return output.logits
 
 
-def shared_prefix(prompts: Sequence[list[int]]) -> int:
+def shared_prefix(prompts: Iterable[list[int]]) -> int:
     """How many tokens all prompts begin with, leaving each at least one of its own; 0 where it is not worth a pass."""
-    if len(prompts) < 2:
+    waiting = iter(prompts)
+    first = next(waiting, None)
+    second = next(waiting, None)
+    if first is None or second is None:
         return 0
-    low, high = min(prompts), max(prompts)
-    width = min(len(prompt) for prompt in prompts) - 1
-    common = next((at for at in range(width) if low[at] != high[at]), width)
+    common = len(first) - 1
+    for prompt in chain([second], waiting):
+        common = max(0, min(common, len(prompt) - 1))
+        if prompt[:common] != first[:common]:
+            common = next(at for at in range(common) if prompt[at] != first[at])
     return common if common >= SHORTEST_SHARED_PREFIX else 0
 
 
 def _generate(model: Any, prompts: Sequence[Asked], limits: Limits, pad_token_id: int) -> Iterator[Asked]:
     """The library's own generation, for architectures whose attention is another one."""
     for start in range(0, len(prompts), PLAIN_BATCH):
-        part = prompts[start : start + PLAIN_BATCH]
+        part = [prompts[at] for at in range(start, min(start + PLAIN_BATCH, len(prompts)))]
         width = max(len(asked.prompt) for asked in part)
         ids = torch.full((len(part), width), pad_token_id)
         mask = torch.zeros((len(part), width), dtype=torch.long)

@@ -11,11 +11,12 @@ import torch
 from peft import PeftModel
 from transformers.utils import logging as transformers_logging
 
-from optimize_child.answers import Asked, Limits, answer_all
+from optimize_child.answers import Limits, answer_all
 from optimize_child.job import Job
 from optimize_child.lines import Line, read_lines
 from optimize_child.models import load_model
-from optimize_child.questions import Question, answer_text, question_of, stop_ids
+from optimize_child.question_rows import Prompts, QuestionRows
+from optimize_child.questions import answer_text, question_of, stop_ids
 from optimize_child.refusals import RefusedRows, refuse_rows
 from optimize_child.rows import LineRefused, check_row, has_images, read_row
 from optimize_child.template import TemplateRefused
@@ -40,6 +41,7 @@ class Evaluation:
     def __init__(self, job: Job) -> None:
         self.job, self.plan = job, job.plan
         self.base = Path(job.plan["base_model"]["folder"])
+        self.inline = [_with_answer(row) for row in job.plan["rows"].get("inline") or []]
         self.device = job.plan["device"]["kind"]
         self.answered = 0
 
@@ -47,38 +49,37 @@ class Evaluation:
         self.job.stage("reading")
         self.tokenizer = load_tokenizer(self.base)
         self.template = load_template(self.plan["base_model"], self.tokenizer)
-        questions = self._questions()
-        self.total = len(questions) * len(self.plan["systems"])
-        askable = [question for question in questions if self._fits(question)]
+        self.questions = self._questions()
+        self.total = len(self.questions) * len(self.plan["systems"])
         for system in self.plan["systems"]:
-            for question in questions:
-                if not self._fits(question):
-                    self._emit(question, system["name"], None, "prompt_too_long")
-        if askable:
-            self._ask(askable)
+            for at in range(len(self.questions)):
+                if not self._fits(at):
+                    self._emit(at, system["name"], None, "prompt_too_long")
+        prompts = Prompts(self.questions, [at for at in range(len(self.questions)) if self._fits(at)])
+        if len(prompts):
+            self._ask(prompts)
         self.job.events.emit("finished", answers=self.answered, sync=True)
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
-    def _questions(self) -> list[Question]:
+    def _questions(self) -> QuestionRows:
         """The rows to ask, each rendered as training renders it. A row that cannot be asked refuses the whole."""
         skipped = set(self.plan["skip_positions"])
-        found: list[Question] = []
-        refused = RefusedRows()
+        found, refused = QuestionRows(self.inline, self.job.folder), RefusedRows()
         for line, row in self._rows(refused):
             if line.position in skipped:
                 continue
             try:
-                found.append(question_of(self.template, line.position, row))
+                found.add(line, question_of(self.template, line.position, row).tokens)
             except TemplateRefused as error:
                 refused.add(line.place, f"the chat template refuses the prompt: {error}")
         refuse_rows(refused, "cannot be asked", "Correct or remove these rows and register the dataset again.")
         return found
 
     def _rows(self, refused: RefusedRows) -> Iterator[tuple[Line, dict[str, Any]]]:
-        if self.plan["rows"].get("inline"):
-            for position, row in enumerate(self.plan["rows"]["inline"]):
-                yield Line(f"input {position + 1}", position, b""), _with_answer(row)
+        if self.inline:
+            for position, row in enumerate(self.inline):
+                yield Line(f"input {position + 1}", position, b""), row
             return
         for line in read_lines(Path(file) for file in self.plan["rows"]["files"]):
             try:
@@ -94,41 +95,41 @@ class Evaluation:
             if line.position % 500 == 0:
                 self.job.leave_if_asked()
 
-    def _fits(self, question: Question) -> bool:
+    def _fits(self, at: int) -> bool:
         longest = self.plan.get("max_prompt_tokens")
-        return longest is None or len(question.tokens) <= longest
+        return longest is None or self.questions.tokens.length(at) <= longest
 
     # -- systems -----------------------------------------------------------------------------------------------------
 
-    def _ask(self, questions: list[Question]) -> None:
+    def _ask(self, prompts: Prompts) -> None:
         self.job.stage("loading")
         model = load_model(self.base, device=self.device).eval()
         limits = Limits(stop_ids(self.base, self.tokenizer), self.plan["max_new_tokens"])
         # Merging changes the weights in place, so the systems that need them as they are go first.
         systems = sorted(self.plan["systems"], key=lambda system: system.get("adapter") is not None)
         for system in systems:
-            with_adapter = self._with_adapter(model, system, questions, last=system is systems[-1])
+            with_adapter = self._with_adapter(model, system, prompts, last=system is systems[-1])
             self.job.stage("evaluating", self.answered, self.total)
-            self._answer(with_adapter, system["name"], questions, limits)
+            self._answer(with_adapter, system["name"], prompts, limits)
             if system is not systems[-1] and with_adapter is not model:
                 with_adapter.unload()
 
-    def _with_adapter(self, model: Any, system: dict[str, Any], questions: list[Question], *, last: bool) -> Any:
+    def _with_adapter(self, model: Any, system: dict[str, Any], prompts: Prompts, *, last: bool) -> Any:
         """The model as this system answers: bare, with the adapter beside it, or with the adapter merged."""
         if not system.get("adapter"):
             return model
         adapted = PeftModel.from_pretrained(model, system["adapter"], local_files_only=True).eval()
-        if not last or not self.plan.get("merge", True) or len(questions) < PARITY_ROWS:
+        if not last or not self.plan.get("merge", True) or len(prompts) < PARITY_ROWS:
             return adapted
-        return self._merge(adapted, questions)
+        return self._merge(adapted, prompts)
 
-    def _merge(self, adapted: PeftModel, questions: list[Question]) -> Any:
+    def _merge(self, adapted: PeftModel, prompts: Prompts) -> Any:
         """Merge the adapter for speed, and see on five rows that the answers begin alike; else answer unmerged."""
         started = time.perf_counter()
-        rows = questions[:: max(1, len(questions) // PARITY_ROWS)][:PARITY_ROWS]
-        beside = [_next_logits(adapted, question.tokens) for question in rows]
+        rows = [prompts[at].prompt for at in range(0, len(prompts), max(1, len(prompts) // PARITY_ROWS))[:PARITY_ROWS]]
+        beside = [_next_logits(adapted, tokens) for tokens in rows]
         adapted.merge_adapter()
-        merged = [_next_logits(adapted, question.tokens) for question in rows]
+        merged = [_next_logits(adapted, tokens) for tokens in rows]
         value = max(float((a - b).abs().max() / a.abs().max()) for a, b in zip(beside, merged, strict=True))
         same = all(int(a.argmax()) == int(b.argmax()) for a, b in zip(beside, merged, strict=True))
         bound = PARITY_BOUND[self.device]
@@ -158,14 +159,14 @@ class Evaluation:
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
-    def _answer(self, model: Any, name: str, questions: list[Question], limits: Limits) -> None:
-        prompts = [Asked(question, question.tokens) for question in questions]
+    def _answer(self, model: Any, name: str, prompts: Prompts, limits: Limits) -> None:
         pad = self.tokenizer.pad_token_id or 0
         for asked in answer_all(model, prompts, limits, slots=self.plan.get("batch_size"), pad_token_id=pad):
             self._emit(asked.key, name, asked.answer, asked.finish)
             self.job.leave_if_asked()
 
-    def _emit(self, question: Question, system: str, answer: list[int] | None, finish: str | None) -> None:
+    def _emit(self, at: int, system: str, answer: list[int] | None, finish: str | None) -> None:
+        question = self.questions.question(at)
         text = None if answer is None else answer_text(self.tokenizer, answer)
         tools = {"tools": question.tools} if question.tools else {}
         self.job.events.emit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +14,7 @@ import torch
 from optimize_child.compute_path import ComputePath
 from optimize_child.failures import JobFailure
 from optimize_child.image_messages import image_paths
-from optimize_child.lines import Line, read_lines
+from optimize_child.lines import Line, LineIndex, read_lines
 from optimize_child.masks import MaskRefused
 from optimize_child.refusals import RefusedRows, refuse_rows, refuse_untrained_rows
 from optimize_child.row_fit import LongRows, no_row_left
@@ -31,17 +31,14 @@ IMAGES_PATH = ComputePath("plain", False, "the rows hold images, which the model
 
 @dataclass(frozen=True)
 class ImageRows(TokenRows):
-    """Token rows that know where their lines stand: row i begins at byte `places[i][1]` of file `places[i][0]`."""
+    """Token rows that know where their lines stand."""
 
-    places: tuple[tuple[Path, int], ...] = ()
+    lines: LineIndex | None = None
     reader: ImageReader | None = None
 
     def source(self, index: int) -> dict[str, Any]:
         """A row as its line writes it, read from the disk."""
-        path, start = self.places[index]
-        with path.open("rb") as file:
-            file.seek(start)
-            return read_row(file.readline().removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n"))
+        return read_row(self.lines.data(index))
 
     def layout(self, micro: int) -> WithImages:
         """How these rows are laid out for the model."""
@@ -106,8 +103,8 @@ def read_image_rows(
     """Every row of a dataset as tokens and mask. Raises JobFailure naming the rows that cannot be trained on."""
     collected = _Collected(reader, reading, RowStore(folder))
     count = 0
-    for count, (line, place) in enumerate(_placed(files), start=1):
-        collected.take(line, place)
+    for count, line in enumerate(read_lines(files), start=1):
+        collected.take(line)
         tick(count)
     return collected.finish()
 
@@ -115,23 +112,8 @@ def read_image_rows(
 def read_image_line(line: Line, reader: ImageReader, reading: Reading) -> TokenRows:
     """One row as tokens and mask, read to be shown. Raises JobFailure as `read_image_rows` does."""
     collected = _Collected(reader, reading, RowStore())
-    collected.take(line, (Path(), 0))
+    collected.take(line)
     return collected.finish()
-
-
-def _placed(files: Sequence[Path]) -> Iterator[tuple[Line, tuple[Path, int]]]:
-    """The rows of a dataset, each with the file it is in and the byte its line begins at."""
-    return zip(read_lines(files), _starts(files), strict=True)
-
-
-def _starts(files: Sequence[Path]) -> Iterator[tuple[Path, int]]:
-    for path in files:
-        start = 0
-        with path.open("rb") as file:
-            for raw in file:
-                if (raw.removeprefix(b"\xef\xbb\xbf") if start == 0 else raw).strip():
-                    yield path, start
-                start += len(raw)
 
 
 class _Collected:
@@ -142,11 +124,11 @@ class _Collected:
         self.reading = reading
         self.store = store
         self.long = LongRows(reading.max_length, reading.truncation)
-        self.places: list[tuple[Path, int]] = []
+        self.lines = LineIndex()
         self.bad = RefusedRows()
         self.empty = RefusedRows()
 
-    def take(self, line: Line, place: tuple[Path, int]) -> None:
+    def take(self, line: Line) -> None:
         try:
             (ids, (trained,)) = self.reader.read(self._good(line), [self.reading.policy])
         except (LineRefused, MaskRefused, TemplateRefused) as error:
@@ -155,7 +137,7 @@ class _Collected:
         if len(ids) > self.reading.max_length:
             self.long.add(len(ids), line.place)
         elif self.store.add(ids, trained):
-            self.places.append(place)
+            self.lines.add(line)
         else:
             self.empty.add(line.place)
 
@@ -175,7 +157,7 @@ class _Collected:
         if not len(self.store):
             raise no_row_left(self.reading.dataset, self.long)
         rows = self.store.finish(too_long=len(self.long))
-        return ImageRows(**vars(rows), places=tuple(self.places), reader=self.reader)
+        return ImageRows(**vars(rows), lines=self.lines, reader=self.reader)
 
 
 def require_plain_settings(config: dict[str, Any]) -> None:

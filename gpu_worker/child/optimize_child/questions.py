@@ -27,11 +27,15 @@ class Question:
 
 def question_of(template: ChatTemplate, position: int, row: dict[str, Any]) -> Question:
     """A row's prompt with the tools it offers, rendered as training renders it. Raises TemplateRefused."""
-    plain, tools = messages_of(row), tools_of(row)
-    text = template.render(plain[:-1], tools, to_answer=True)
+    text = template.render(messages_of(row)[:-1], tools_of(row), to_answer=True)
     (tokens,), _ = template.tokenize([text])
+    return question_with(position, row, tokens)
+
+
+def question_with(position: int, row: dict[str, Any], tokens: list[int]) -> Question:
+    """A row as a question, where the tokens of its prompt are known already."""
     expected = text_of(row["messages"][-1].get("content")) if not row.get("unanswered") else None
-    return Question(position, plain[:-1], tools, expected, row["messages"][:-1], tokens)
+    return Question(position, messages_of(row)[:-1], tools_of(row), expected, row["messages"][:-1], tokens)
 
 
 def stop_ids(base: Path, tokenizer: Any) -> frozenset[int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from optimize_child.failures import JobFailure
-from optimize_child.lines import Line, read_lines
+from optimize_child.lines import Line, LineIndex, read_lines
 from optimize_child.questions import Question, question_of
 from optimize_child.refusals import RefusedRows, count_rows, refuse_rows
 from optimize_child.rows import LineRefused, check_row, has_images, read_row, text_of, tools_of
@@ -32,9 +32,9 @@ class Prompt:
 
 
 class Prompts:
-    """The prompts of a dataset: their tokens as arrays, their lines as they were read."""
+    """The prompts of a dataset: their tokens as arrays, their lines where they stand on the disk."""
 
-    def __init__(self, rows: TokenRows, lines: Sequence[bytes]) -> None:
+    def __init__(self, rows: TokenRows, lines: LineIndex) -> None:
         self.rows = rows
         self._lines = lines
 
@@ -43,7 +43,7 @@ class Prompts:
 
     def prompt(self, row: int) -> Prompt:
         """One prompt, with what a scorer is told of it."""
-        read = read_row(self._lines[row])
+        read = read_row(self._lines.data(row))
         messages, columns = read["messages"], {name: read[name] for name in read if name not in OWN_KEYS}
         expected = text_of(messages[-1].get("content"))
         return Prompt(row, messages[:-1], expected, self.rows.row(row)[0].tolist(), columns)
@@ -96,18 +96,18 @@ def prompts_of_lines(
     folder: Path | None = None,
 ) -> Prompts:
     """The prompts of some lines. Raises JobFailure naming those that cannot be rolled out from."""
-    store, lines, bad = RowStore(folder), [], RefusedRows()
+    store, lines, bad = RowStore(folder), LineIndex(), RefusedRows()
     for number, (line, question) in enumerate(_questions(rows, template, bad), start=1):
         room.check(line.place, len(question.tokens))
         if store.add(question.tokens, [True] * len(question.tokens)):
-            lines.append(line.data)
+            lines.add(line)
         else:
             bad.add(line.place, "its prompt is empty under the chat template")
         if number % TICK_ROWS == 0:
             tick(number)
     refuse_rows(bad, "cannot be rolled out from", "Correct or remove these rows and register the dataset again.")
     room.refuse()
-    if not lines:
+    if not len(lines):
         raise JobFailure("nothing_to_train", "The dataset has no prompt.", hint="Register a dataset with rows.")
     tick(len(lines))
     return Prompts(store.finish(), lines)

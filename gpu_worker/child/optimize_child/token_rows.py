@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +77,32 @@ class RowStore:
         starts = np.zeros(len(self._lengths) + 1, dtype=np.int64)
         np.cumsum(self._lengths, out=starts[1:])
         return TokenRows(_as_array(self._ids), _as_array(self._labels), starts, **counts)
+
+
+class TokenLists:
+    """Lists of tokens in an unnamed file of `folder`: memory holds where each begins."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - read from as long as the lists are
+        self._starts = array("q", [0])
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def add(self, tokens: Sequence[int]) -> None:
+        """Keep a list, an empty one too."""
+        self._file.write(np.asarray(tokens, dtype=np.int32).tobytes())
+        self._starts.append(self._starts[-1] + len(tokens))
+
+    def length(self, at: int) -> int:
+        """How many tokens the list at `at` has."""
+        return self._starts[at + 1] - self._starts[at]
+
+    def tokens(self, at: int) -> list[int]:
+        """The list at `at`."""
+        self._file.flush()
+        read = os.pread(self._file.fileno(), 4 * self.length(at), 4 * self._starts[at])
+        return np.frombuffer(read, dtype=np.int32).tolist()
 
 
 def _as_array(file: IO[bytes]) -> np.ndarray:
