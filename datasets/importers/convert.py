@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from datasets.errors import ImportRefused, SourceUnreadable
-from datasets.importers import openai, table, turns
-from datasets.importers.records import Convert, Record, RecordRefused
+from datasets.importers import openai, table, trl, turns
+from datasets.importers.records import Convert, Record, RecordLeftOut, RecordRefused, holds_messages
 from datasets.importers.report import Report
 from datasets.importers.sources import Found, read_records
 from datasets.pairs import FORMAT as PREFERENCE
@@ -36,7 +36,8 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "openai-chat": Kind(openai.chat, CHAT), "openai-dpo": Kind(openai.dpo, PREFERENCE),
     "openai-rft": Kind(openai.rft, CHAT), "sharegpt": Kind(turns.sharegpt, CHAT), "alpaca": Kind(turns.alpaca, CHAT),
-    "preference": Kind(turns.preference, PREFERENCE), "table": Kind(table.table, CHAT),
+    "prompt-completion": Kind(trl.prompt_completion, CHAT), "unpaired": Kind(trl.unpaired, CHAT),
+    "preference": Kind(trl.preference, PREFERENCE), "table": Kind(table.table, CHAT),
 }
 READERS: dict[str, Callable[[bytes], Any]] = {CHAT: read_row, PREFERENCE: read_pair}
 
@@ -44,7 +45,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {CHAT: read_row, PREFERENCE: read_p
 def detect_kind(fields: Mapping[str, Any], mapping: Mapping[str, str]) -> str:
     """The kind of a record by its fields; empty where it shows none."""
     if mapping and "messages" not in fields:
-        return "table"
+        return _mapped_kind(fields, mapping)
     if "preferred_output" in fields:
         return "openai-dpo"
     if "conversations" in fields:
@@ -53,9 +54,24 @@ def detect_kind(fields: Mapping[str, Any], mapping: Mapping[str, str]) -> str:
         return "preference"
     if "messages" in fields:
         return "openai-rft" if openai.REFERENCE in fields or mapping else "openai-chat"
+    if {"prompt", "completion", "label"} <= fields.keys() and isinstance(fields["label"], bool):
+        return "unpaired"
+    if "prompt" in fields and ("completion" in fields or holds_messages(fields["prompt"])):
+        return "prompt-completion"
     if "instruction" in fields and "output" in fields:
         return "alpaca"
-    return "table" if table.guess_mapping(fields) else ""
+    if table.guess_mapping(fields):
+        return "table"
+    return "prompt-completion" if "prompt" in fields else ""
+
+
+def _mapped_kind(fields: Mapping[str, Any], mapping: Mapping[str, str]) -> str:
+    """The kind of records of which columns are named: a table, unless what is named holds messages."""
+    holding = {part for part, name in mapping.items() if holds_messages(fields.get(name))} - {"messages"}
+    if "chosen" in mapping:
+        return "preference" if holding else "table"
+    beside_prompt = "prompt" in fields and mapping.keys().isdisjoint(("user", "messages")) and "assistant" in mapping
+    return "prompt-completion" if holding or beside_prompt else "table"
 
 
 def import_file(source: Path, out: Path, *, kind: str = "", mapping: Mapping[str, str] | None = None,
@@ -87,6 +103,10 @@ def _detected(first: list[Found], mapping: Mapping[str, str]) -> str:
         raise ImportRefused(f"None of the first {len(first)} records can be read.", problems=report.problems,
                             hint="Nothing was written. Mend them and import the file again.")
     kind = detect_kind(fields, mapping)
+    if not kind and "text" in fields:
+        raise ImportRefused("The records have a text, and nothing that tells an answer in it from what was asked.",
+                            hint="Give the answer a column of its own, or name it: --map user=COLUMN --map "
+                            "assistant=COLUMN.")
     if not kind:
         raise ImportRefused(f"The records have the fields {', '.join(map(str, fields))[:200] or 'none'}, which is none "
                             f"of {', '.join(KINDS)}.", hint="Name the columns: --map user=COLUMN --map "
@@ -106,6 +126,8 @@ def _rows(records: Iterator[Found], convert: Convert, report: Report, mapping: M
             report.refuse(found.place, error.problems)
         except RecordRefused as error:
             report.refuse(found.place, [error.problem])
+        except RecordLeftOut as left:
+            report.change(left.code, found.place)
 
 
 def _line(found: Found, convert: Convert, report: Report, mapping: Mapping[str, str], keep: frozenset[str]) -> bytes:

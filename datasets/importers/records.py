@@ -21,6 +21,14 @@ class RecordRefused(ValueError):
         self.problem = Problem(path, code, message, hint)
 
 
+class RecordLeftOut(Exception):
+    """A record is not meant to be a row; `code` is that of the change to report."""
+
+    def __init__(self, code: str):
+        super().__init__(code)
+        self.code = code
+
+
 @dataclass
 class Record:
     """One record of a source, at its place, with the report that its conversion adds to."""
@@ -61,6 +69,13 @@ def _wrapped(tool: Any) -> Any:
     if isinstance(tool, dict) and "function" not in tool and "name" in tool:
         return {"type": "function", "function": tool}
     return tool
+
+
+def holds_messages(value: Any) -> bool:
+    """Whether a value is a message or a list of messages, as tools spell them."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict) and "role" in first and not {"content", "tool_calls", "function_call"}.isdisjoint(
+        first)
 
 
 def json_of(path: str, text: str) -> Any:

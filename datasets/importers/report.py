@@ -11,10 +11,14 @@ MAX_REFUSED = 20
 
 SENTENCES = {
     "answer_added": "The reference answer became the last message",
+    "completion_turns": "A completion of several answers was kept whole: only the last is trained, unless "
+                        "loss.assistantTurns is all, which trains those of the prompt too",
     "developer_role": "Messages of the developer became system messages",
     "function_call": "function_call became tool_calls",
     "function_role": "Messages of the role function became tool messages",
     "functions": "functions became tools",
+    "labelled_false": "Records with the label false were left out: a row has no place for an answer that is not to be "
+                      "learned",
     "null_fields": "Fields that are null in a record were left out: the source fills in fields that other records have",
     "prompt_split": "The messages both answers share became the prompt",
     "roles": "Roles of another form were renamed",

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from datasets.importers.records import Record, RecordRefused, Row, json_of, row_of, tools_of
+from datasets.importers.records import Record, RecordRefused, Row, holds_messages, json_of, row_of, tools_of
 
 MESSAGES = ("system", "user", "assistant")
 PAIR = ("prompt", "chosen", "rejected")
@@ -59,14 +59,18 @@ def _named(source: str) -> list[str]:
 def _text(record: Record, source: str) -> str:
     """A column's text, or a text in which columns stand in braces."""
     if not PLACE.search(source):
-        return _shown(_value(record, source))
-    return PLACE.sub(lambda found: _shown(_value(record, found[1])), source)
+        return shown(_value(record, source))
+    return PLACE.sub(lambda found: shown(_value(record, found[1])), source)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A cell as text: what is no text as JSON writes it."""
     if value is None or isinstance(value, str):
         return value or ""
+    if holds_messages(value):
+        raise RecordRefused("", "messages_in_cell", "A cell holds messages, which are no text.", "Read them as "
+                            "messages: --as prompt-completion --map user=COLUMN --map assistant=COLUMN, or --as "
+                            "preference --map prompt=COLUMN --map chosen=COLUMN --map rejected=COLUMN.")
     try:
         return json.dumps(value, ensure_ascii=False)
     except TypeError:

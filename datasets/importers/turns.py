@@ -1,8 +1,7 @@
-"""Records of other spellings of a conversation: ShareGPT, Alpaca, and preference pairs as TRL's datasets write them."""
+"""Records of other spellings of a conversation: ShareGPT and Alpaca."""
 
 from typing import Any
 
-from datasets.importers.openai import messages_of
 from datasets.importers.records import Record, RecordRefused, Row, json_of, row_of, tools_of, with_system
 
 ROLES = {"human": "user", "user": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant",
@@ -79,43 +78,3 @@ def _pair(turn: Any) -> tuple[Any, Any]:
 
 def _asked(asked: Any, answered: Any) -> list[Row]:
     return [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
-
-
-def preference(record: Record) -> Row:
-    """`{"prompt"?, "chosen", "rejected"}`, each a text or a list of messages; what both answers share is the prompt."""
-    sides = [_side(record, name) for name in ("chosen", "rejected")]
-    prompt = record.fields.get("prompt")
-    asked = _messages(record, prompt, "user") if prompt else _shared(record, sides)
-    answers = [side[len(asked):] if side[:len(asked)] == asked else side for side in sides]
-    if any(len(answer) != 1 for answer in answers):
-        raise RecordRefused("chosen", "several_messages", "chosen and rejected differ by more than one message; a pair "
-                            "compares one with one.")
-    row: Row = {"prompt": with_system(record, record.fields.get("system"), asked)}
-    tools = tools_of(record, record.fields.get("tools"))
-    if tools:
-        row["tools"] = tools
-    columns = record.drop_others({"prompt", "chosen", "rejected", "system", "tools"})
-    return row | {"chosen": answers[0][0], "rejected": answers[1][0]} | columns
-
-
-def _side(record: Record, name: str) -> list[Row]:
-    value = record.fields.get(name)
-    if value in (None, "", []):
-        raise RecordRefused(name, "pair_incomplete", f"The record has no {name} answer.")
-    return _messages(record, value, "assistant")
-
-
-def _messages(record: Record, value: Any, role: str) -> list[Row]:
-    if isinstance(value, str):
-        record.change("text_prompt")
-        return [{"role": role, "content": value}]
-    return messages_of(record, value if isinstance(value, list) else [value])
-
-
-def _shared(record: Record, sides: list[list[Row]]) -> list[Row]:
-    """The messages with which both sides begin."""
-    record.change("prompt_split")
-    shared = 0
-    while shared < min(map(len, sides)) - 1 and sides[0][shared] == sides[1][shared]:
-        shared += 1
-    return sides[0][:shared]
