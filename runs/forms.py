@@ -1,10 +1,13 @@
 """The guided form of a new run: which descriptor fields it offers, and the document that a filled form writes.
 
 What a field means and its default are the descriptor's own words; the form adds a label and an order. A field left
-empty is left out of the document, so that the box's default stands.
+empty is left out of the document, so that the box's default stands. What a descriptor states beyond the inputs of its
+method stands in one input as it is written: a form that begins with a descriptor gives the same descriptor back.
 """
 
+import json
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
@@ -13,8 +16,9 @@ from pydantic.fields import FieldInfo
 
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput
+from optimize_site.kernel.parameter_fields import is_kept, sent_text
 from runs.descriptor import REINFORCEMENT, SUPERVISED, RunDescriptor
-from runs.reward_form import terms_in
+from runs.reward_form import terms_in, terms_of
 from runs.wording import arms_of, fields_of, shown_path
 
 CHOICE_WORDS = {
@@ -31,6 +35,11 @@ CHOICES = {"config.rlHyperparams.scheduler.kind": ("constant", "cosine")}
 """Where a loop takes fewer choices than the field has."""
 REWARD = "Reward"
 """The group that the reward's terms stand in."""
+TERMS = "config.reward.terms"
+REST = "rest"
+"""The input of what no other input holds, as a document."""
+LONG = frozenset({"description", "graderInstructions"})
+"""Fields whose text may have several lines."""
 FIELDS_OF_DESCRIPTOR: dict[str, FieldInfo] = {".".join(path): info for path, info in fields_of(RunDescriptor)}
 
 
@@ -98,6 +107,17 @@ class FormField:
         found = [arm for arm in arms_of(self.info.annotation) if get_origin(arm) is Literal]
         return ["true", "false"] if self.kind == "flag" else [str(value) for arm in found for value in get_args(arm)]
 
+    @property
+    def is_long(self) -> bool:
+        return self.path in LONG
+
+    def holds(self, value: Any) -> bool:
+        """Whether the field's input, once the value stands in it, sends the value."""
+        text = _write(value)
+        if self.kind in {"choice", "flag"} and text not in self.choices:
+            return False
+        return text != "" and is_kept(text, is_long=self.is_long) and _read(sent_text(text), self.kind) == value
+
 
 T, H, R = "config.hyperparams.training", "config.hyperparams", "config.rlHyperparams"
 PAIRS, ROWS = frozenset({"dpo"}), frozenset({"sft"})
@@ -143,6 +163,10 @@ GROUPS: tuple[tuple[str, str, tuple[FormField, ...]], ...] = (
         FormField("grader", "The run's grader", "grader", REINFORCEMENT),
         FormField("graderInstructions", "What a judging grader is told", "", REINFORCEMENT),
     )),
+    ("Evaluations", "", (
+        FormField("grader", "The run's grader", "grader", SUPERVISED),
+        FormField("graderInstructions", "What a judging grader is told", "", SUPERVISED),
+    )),
     ("Batch and schedule", "", (
         FormField(f"{T}.microBatchPerGpu", "Micro batch", "micro batch", SUPERVISED),
         FormField(f"{T}.gradientAccumulation", "Accumulation", "gradient accumulation", SUPERVISED),
@@ -174,6 +198,10 @@ GROUPS: tuple[tuple[str, str, tuple[FormField, ...]], ...] = (
     ("Execution", "", (
         FormField("execution.saveEvery", "Save every", "snapshot"),
         FormField("execution.keepAdapters", "Adapters kept"),
+        FormField("execution.keepTrainingStates", "Training states kept"),
+        FormField("execution.resumableSaveEvery", "Resumable saves, at least every"),
+        FormField("execution.resumableSaveMinutes", "And at least every so many minutes"),
+        FormField("execution.deviceProfile", "Kind of device"),
         FormField("execution.gpus", "Devices", "device"),
         FormField("execution.microBatchSequences", "Sequences in one pass"),
     )),
@@ -203,24 +231,72 @@ def fields_of_method(method: str) -> tuple[FormField, ...]:
 
 def document_of(filled: Mapping[str, str]) -> dict[str, Any]:
     """The run descriptor that a filled form writes; what it holds of another method's fields is left out. A number that
-    cannot be read stays the text it is."""
+    cannot be read stays the text it is. Raises InvalidInput where what is written beside the inputs cannot be read, or
+    states a field that an input states."""
     document: dict[str, Any] = {"kind": "run"}
     method = method_in(filled)
     for field in fields_of_method(method):
-        text = filled.get(field.path, "").strip()
+        text = sent_text(filled.get(field.path, ""))
         if text:
             _put(document, field.path, _read(text, field.kind))
     terms = [term.document() for term in terms_in(filled)] if method in REINFORCEMENT else []
     if terms:
-        _put(document, "config.reward.terms", terms)
+        _put(document, TERMS, terms)
+    _add(document, _rest_in(filled))
     document.setdefault("config", {})
     return document
 
 
+def _rest_in(filled: Mapping[str, str]) -> Mapping[str, Any]:
+    text = filled.get(REST, "").strip()
+    found = parse_document(text, name="What is stated beside the inputs") if text else {}
+    if not isinstance(found, Mapping):
+        raise InvalidInput("What is stated beside the inputs is an object of the descriptor's fields.",
+                           hint="Write them as a descriptor does, such as `execution: {engine: trl}`.",
+                           code="malformed_document")
+    return found
+
+
+def _add(document: dict[str, Any], more: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
+    """Add what is written to what the inputs state, group by group."""
+    for name, value in more.items():
+        here = (*path, str(name))
+        if isinstance(document.get(name), dict) and isinstance(value, Mapping):
+            _add(document[name], value, here)
+        elif name in document:
+            raise InvalidInput(f"{shown_path(here)} is stated by its input and again beside the inputs.",
+                               hint="Leave one of them empty.", code="stated_twice")
+        else:
+            document[name] = value
+
+
 def values_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """The form's values for a descriptor; what the form does not offer is left out, and a reward's terms are apart."""
-    found = {field.path: _take(document, field.path) for field in ALL}
-    return {path: _write(value) for path, value in found.items() if value is not None}
+    """The form's inputs for a descriptor; a reward's terms are apart. What no input holds as it is stands in REST: a
+    field that the form has none for, one of another method, a text that its input would change."""
+    rest = deepcopy(dict(document))
+    method = method_in({METHOD.path: str(_take(document, METHOD.path) or "")})
+    values: dict[str, str] = {}
+    for field in fields_of_method(method):
+        value = _take(document, field.path)
+        if value is not None and field.holds(value):
+            values[field.path] = _write(value)
+            _leave_out(rest, field.path)
+    if method in REINFORCEMENT and len(terms_of(reward_of(document))) == len(_take(document, TERMS) or ()):
+        _leave_out(rest, TERMS)
+    if rest.get("kind") == "run":
+        del rest["kind"]
+    return values | ({REST: json.dumps(rest, indent=2, ensure_ascii=False)} if rest else {})
+
+
+def _leave_out(document: dict[str, Any], path: str) -> None:
+    """Take a field out, and the groups that are empty then."""
+    group, _, rest = path.partition(".")
+    if not rest:
+        document.pop(group, None)
+    elif isinstance(document.get(group), dict):
+        _leave_out(document[group], rest)
+        if not document[group]:
+            del document[group]
 
 
 def reward_of(document: Mapping[str, Any]) -> Any:

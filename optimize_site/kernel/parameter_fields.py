@@ -10,6 +10,8 @@ from optimize_site.kernel.documents import parse_document
 
 LONG = frozenset({"texts", "object", "terms"})
 """Kinds of parameters that take several lines."""
+PROSE = "prose"
+"""The kind of a text of several lines, such as instructions."""
 WORDS = re.compile(r"[A-Z]?[^A-Z]+|[A-Z]+")
 
 
@@ -34,7 +36,7 @@ class ParameterField:
 
     @property
     def is_long(self) -> bool:
-        return self.parameter["kind"] in LONG
+        return self.parameter["kind"] in LONG or self.parameter["kind"] == PROSE
 
 
 def written(kind: str, value: Any) -> str:
@@ -63,3 +65,14 @@ def _number(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def is_kept(text: str, *, is_long: bool) -> bool:
+    """Whether an input sends the text as it was put there: one of a single line takes out its line ends, and a longer
+    one writes every line end in the same way."""
+    return not {"\r", *(() if is_long else "\n")} & set(text)
+
+
+def sent_text(text: str) -> str:
+    """A text as it was written, without the white space around it and with the line ends of a browser made plain."""
+    return text.replace("\r\n", "\n").strip()

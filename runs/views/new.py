@@ -130,15 +130,16 @@ def _term_of(path: str) -> str:
 def _form(request: HtmxRequest) -> dict[str, Any]:
     sent = request.POST if request.method == "POST" else request.GET
     mode = "descriptor" if sent.get("mode") == "descriptor" else "form"
-    values = {field.path: sent.get(field.path, "") for field in forms.ALL}
+    values = {path: sent.get(path, "") for path in (*(field.path for field in forms.ALL), forms.REST)}
     terms = terms_in(sent.dict())
     text = sent.get("text", "")
     earlier = request.GET.get("from", "")
     if earlier and request.method != "POST":
-        document = queries.get_run(earlier).descriptor
+        document = {key: value for key, value in queries.get_run(earlier).descriptor.items() if key != "submissionId"}
         values |= forms.values_of(document)
         terms = terms_of(forms.reward_of(document))
-        text = text or forms.write_document({key: value for key, value in document.items() if key != "submissionId"})
+        text = text or forms.write_document(document)
+        return {"mode": mode, "text": text} | _fields(values, terms)
     workloads = list(list_workloads())
     if not values["workload"] and len(workloads) == 1:
         values["workload"] = workloads[0].name
@@ -159,11 +160,18 @@ def _fields(values: dict[str, str], terms: list[TermForm]) -> dict[str, Any]:
             "method": method, "reward_group": forms.REWARD, "scorers": choices(),
             "terms": [{"number": number, "term": term, "fields": term.fields(number)}
                       for number, term in enumerate(terms)],
-            "options": {"workload": [workload.name for workload in list_workloads()],
-                        "baseModel": [state.repository for state in chosen],
+            "rest": values.get(forms.REST, ""),
+            "options": {"workload": _with(values, "workload", [workload.name for workload in list_workloads()]),
+                        "baseModel": _with(values, "baseModel", [state.repository for state in chosen]),
                         "data": [artifact.reference for artifact in list_datasets()[:500]],
                         "adapters": [version.reference for version in list_model_versions(archived=False)[:500]
                                      if version.objects_listing]}}
+
+
+def _with(values: dict[str, str], path: str, known: list[str]) -> list[str]:
+    """What may be chosen, and what is chosen where it is none of these: a choice is never changed by showing it."""
+    chosen = values.get(path, "")
+    return known if not chosen or chosen in known else [*known, chosen]
 
 
 def _filled(fields: tuple[forms.FormField, ...], values: dict[str, str], method: str) -> list[dict[str, Any]]:

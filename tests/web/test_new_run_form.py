@@ -129,3 +129,21 @@ def test_a_descriptors_term_comes_back_from_the_form_as_it_was(term):
     if "p.texts" in found.values:
         written["grader"] = available_grader(written["grader"])
     assert json.dumps(written, sort_keys=True) == json.dumps(term, sort_keys=True)
+
+
+@pytest.mark.requirement("R028")
+def test_a_form_that_begins_with_a_run_shows_what_no_input_holds_and_what_can_no_longer_be_chosen(operator, box):
+    descriptor = {"kind": "run", "workload": "gone", "baseModel": "some/model-of-before", "config": {
+        "dataset": "d", "method": "dpo"}, "graderInstructions": "Be strict.\nSay why.", "grader": "model:x/judge:v1",
+        "execution": {"engine": "trl", "deviceProfile": "cpu"}, "submissionId": "mine"}
+    made = make.make_run("AWAITING_CAPACITY")
+    Run.objects.filter(pk=made.pk).update(descriptor=descriptor)
+    text = html.unescape(operator.get(reverse("runs:new"), {"from": made.pk}).content.decode())
+    assert '<option value="gone" selected>' in text and '<option value="some/model-of-before" selected>' in text
+    assert ">Be strict.\nSay why.</textarea>" in text
+    assert 'name="execution.deviceProfile" value="cpu"' in text
+    (rest,) = re.findall(r'<textarea id="f-rest"[^>]*>([^<]*)</textarea>', text)
+    assert json.loads(rest) == {"execution": {"engine": "trl"}}
+    assert '<details open><summary>Fields without an input' in text
+    twice = operator.post(reverse("runs:check"), GRPO | {"execution.gpus": "2", "rest": "execution: {gpus: 1}"})
+    assert "stated by its input and again" in twice.content.decode()
