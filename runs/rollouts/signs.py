@@ -9,7 +9,7 @@ from typing import Any
 Curve = Sequence[tuple[int, float]]
 LEAST_POINTS, PART, ERRORS = 10, 5, 2.0
 REWARD, LENGTH = "reward", "completion_mean"
-PAIRS, SHARED, VALIDATION = "completions_distinct_pairs", "completions_shared", "validation_loss"
+PAIRS, SHARED = "completions_distinct_pairs", "completions_shared"
 HELD_OUT = "evaluation"
 
 
@@ -81,7 +81,7 @@ def signs_of(curves: Mapping[str, Curve], terms: Mapping[str, Curve], held_out: 
     rise = f"The reward rose from {reward.first:.3g} to {reward.last:.3g}"
     trends = {name: trend for name, curve in curves.items() if (trend := trend_of(curve)) is not None}
     return [sign for sign in (_shorter(rise, trends), _longer(rise, trends), _poorer(rise, trends),
-                              _alike(rise, trends), _validation(rise, trends), _held_out(rise, held_out),
+                              _alike(rise, trends), _held_out(rise, held_out),
                               *(_term(rise, name, trend_of(curve)) for name, curve in terms.items()))
             if sign is not None]
 
@@ -120,14 +120,6 @@ def _alike(rise: str, trends: Mapping[str, Trend]) -> Sign | None:
     return Sign("one_answer_for_all", (REWARD, SHARED),
                 f"{rise} while completions that several prompts got word for word went from {shared.first:.0%} to "
                 f"{shared.last:.0%}. The policy may have found one answer that scores everywhere.")
-
-
-def _validation(rise: str, trends: Mapping[str, Trend]) -> Sign | None:
-    loss = trends.get(VALIDATION)
-    if loss is None or not loss.grew(0.05):
-        return None
-    return Sign("validation_worse", (REWARD, VALIDATION),
-                f"{rise} while the validation loss rose from {loss.first:.4g} to {loss.last:.4g}.")
 
 
 def _held_out(rise: str, scores: Sequence[HeldOut]) -> Sign | None:

@@ -1,13 +1,16 @@
 """How an update's completions are spread, how alike they are, and when a rising reward is suspicious."""
 
+import inspect
 import json
 import math
 import random
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from runs.rollouts import signs
 from runs.rollouts.distributions import BINS, counted, distribution, edges_of, laid_over, percentile, two_groups
 from runs.rollouts.lines import asked_of, read_rollouts
 from runs.rollouts.signs import HeldOut, signs_of, trend_of
@@ -76,14 +79,21 @@ RISING = line(0.2, 0.9)
     ({"completion_mean": line(120, 40)}, "shorter_completions", ("reward", "completion_mean")),
     ({"completion_mean": line(40, 120)}, "longer_completions", ("reward", "completion_mean")),
     ({"completions_distinct_pairs": line(0.8, 0.3)}, "less_variety", ("reward", "completions_distinct_pairs")),
-    ({"completions_shared": line(0.0, 0.6)}, "one_answer_for_all", ("reward", "completions_shared")),
-    ({"validation_loss": line(1.0, 1.6)}, "validation_worse", ("reward", "validation_loss"))])
+    ({"completions_shared": line(0.0, 0.6)}, "one_answer_for_all", ("reward", "completions_shared"))])
 def test_a_reward_that_rises_while_another_curve_goes_the_wrong_way_is_told_with_both(curves, sign, pair):
     found = signs_of({"reward": RISING, **curves}, {}, [])
     assert [(one.name, one.curves) for one in found] == [(sign, pair)]
     assert "rose from" in found[0].words
     assert signs_of({"reward": line(0.5, 0.5), **curves}, {}, []) == []
     assert signs_of({"reward": RISING[:9], **curves}, {}, []) == []
+
+
+def test_each_sign_in_the_docs_is_one_that_can_appear_and_is_raised_above():
+    """A run that samples takes no validation data, so no validation loss can stand beside its reward."""
+    table = Path("docs/rollouts.md").read_text().partition("| sign |")[2].partition("\n\n")[0]
+    told = re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in table.splitlines()[2:]))
+    assert sorted(told) == sorted(re.findall(r'Sign\("(\w+)"', inspect.getsource(signs)))
+    assert "validation_worse" not in told
 
 
 def test_a_term_that_falls_while_the_whole_rises_is_named():
