@@ -70,10 +70,11 @@ class TermForm:
     def _stated(self, *names: str) -> dict[str, Any]:
         return {name: sent_text(self.values[name]) for name in names if self.values.get(name, "").strip()}
 
-    def _written(self, weight: dict[str, Any]) -> Any:
+    def _written(self, weight: dict[str, Any]) -> dict[str, Any]:
         found = parse_document(self.values.get("term", "").strip() or "{}", name="The term")
         if not isinstance(found, dict):
-            return found
+            raise InvalidInput("A term of the reward is an object.", code="malformed_document",
+                               hint="Write it as a descriptor does, such as `kind: grader`.")
         if weight and "weight" in found:
             raise InvalidInput("A term of the reward has a weight of its own and one in what is written.",
                                hint="Leave one of them out.", code="stated_twice")
