@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
-from datasets.importers.records import Record, RecordRefused, Row, row_of, tools_of
+from datasets.importers.marks import without_marks
+from datasets.importers.media import with_images
+from datasets.importers.records import IMAGES, Record, RecordRefused, Row, row_of, tools_of
 
 REFERENCE = "reference_answer"
 CHAT_FIELDS = {"messages", "tools", "functions"}
@@ -12,9 +14,9 @@ EMPTY_IF_NULL = ("refusal", "audio", "annotations", "function_call", "tool_calls
 
 def chat(record: Record) -> Row:
     """`{"messages", "tools"?, "parallel_tool_calls"?}`; messages may be of the old function form."""
-    messages = messages_of(record, record.fields.get("messages"))
+    messages = with_images(record, messages_of(record, record.fields.get("messages")))
     tools = _tools(record, record.fields)
-    return row_of(messages, tools, record.drop_others(CHAT_FIELDS))
+    return row_of(messages, tools, record.drop_others({*CHAT_FIELDS, *IMAGES}))
 
 
 def dpo(record: Record) -> Row:
@@ -47,25 +49,25 @@ def rft(record: Record) -> Row:
     answer = record.fields[source]
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
     record.change("answer_added")
-    messages = [*messages_of(record, record.fields.get("messages")), {"role": "assistant", "content": text}]
-    columns = {name: value for name, value in record.fields.items() if name not in {*CHAT_FIELDS, source}}
+    asked = with_images(record, messages_of(record, record.fields.get("messages"), are_prompt=True))
+    messages = [*asked, {"role": "assistant", "content": text}]
+    columns = {name: value for name, value in record.fields.items() if name not in {*CHAT_FIELDS, *IMAGES, source}}
     return row_of(messages, _tools(record, record.fields), columns)
 
 
-def messages_of(record: Record, messages: Any) -> list[Row]:
+def messages_of(record: Record, messages: Any, *, are_prompt: bool = False) -> list[Row]:
     """Messages as the registry writes them; what is wrong with one beyond its spelling is left for the row rule."""
     if not isinstance(messages, list):
         raise RecordRefused("messages", "messages_missing", "The record has no list of messages.")
     waiting: list[str] = []
-    return [_message(record, index, message, waiting) for index, message in enumerate(messages)]
+    unmarked = without_marks(record, messages, are_prompt=are_prompt)
+    return [_message(record, index, message, waiting) for index, message in enumerate(unmarked)]
 
 
 def _message(record: Record, index: int, message: Any, waiting: list[str]) -> Any:
     if not isinstance(message, dict):
         return message
     plain = {key: value for key, value in message.items() if value is not None or key not in EMPTY_IF_NULL}
-    if plain.pop("weight", None) is not None:
-        record.report.drop("messages.weight", record.place)
     if plain.get("role") == "developer":
         record.change("developer_role")
         plain["role"] = "system"

@@ -11,6 +11,9 @@ from optimize_site.kernel.errors import Problem
 Row = dict[str, Any]
 OWN = frozenset({"messages", "tools", "functions", "prompt", "chosen", "rejected"})
 """Names that a row gives its own meaning, so that no column is kept under them."""
+IMAGES = ("images", "image")
+MEDIA = (*IMAGES, "videos", "video", "audios", "audio")
+"""What a record holds beside its texts, which mean something else without it."""
 
 
 class RecordRefused(ValueError):
@@ -43,8 +46,12 @@ class Record:
         self.report.change(code, self.place)
 
     def drop_others(self, used: set[str]) -> Row:
-        """The columns to keep beside what was used; the others are counted as dropped."""
+        """The columns to keep beside what was used; the others are counted as dropped. Raises RecordRefused for media,
+        unless the columns to use were named."""
         for name in self.fields:
+            if name in MEDIA and self.fields[name] and name not in used | self.keep and not self.mapping:
+                raise RecordRefused(name, "media_left_out", f"The record has {name}, which has no place in such a row.",
+                                    "Name the columns to read without them: --map user=COLUMN --map assistant=COLUMN.")
             if name not in used and name not in self.keep and self.fields[name] is not None:
                 self.report.drop(name, self.place)
         return {name: self.fields[name] for name in self.fields if name in self.keep and name not in OWN}

@@ -17,16 +17,21 @@ SENTENCES = {
     "function_call": "function_call became tool_calls",
     "function_role": "Messages of the role function became tool messages",
     "functions": "functions became tools",
+    "images_placed": "Images became parts of the messages; their paths count from the folder of the rows",
     "labelled_false": "Records with the label false were left out: a row has no place for an answer that is not to be "
                       "learned",
     "null_fields": "Fields that are null in a record were left out: the source fills in fields that other records have",
+    "parallel_calls": "Calls in a row became calls of one message",
     "prompt_split": "The messages both answers share became the prompt",
+    "results_split": "A list of results became a message for each call",
     "roles": "Roles of another form were renamed",
     "system_column": "The system text became the first message",
     "text_prompt": "Texts became messages",
     "tools_text": "Tools written as a JSON text became a list",
     "blank_tools": "A blank text in place of tools was left out",
     "tool_ids": "Calls without an id were numbered",
+    "untrained_messages": "Answers that are not to be trained lost their mark: a run trains them where its "
+                          "loss.assistantTurns is all, and only the last answer where it is last, the default",
 }
 
 

@@ -5,8 +5,9 @@ Its records of `messages` are those of OpenAI's chat, so `openai` reads them.
 
 from typing import Any
 
+from datasets.importers.media import with_images
 from datasets.importers.openai import messages_of
-from datasets.importers.records import Record, RecordLeftOut, RecordRefused, Row, row_of, tools_of, with_system
+from datasets.importers.records import IMAGES, Record, RecordLeftOut, RecordRefused, Row, row_of, tools_of, with_system
 from datasets.importers.table import shown
 
 COMPLETIONS = ("completion", "answer", "response", "output")
@@ -42,9 +43,10 @@ def _completed(record: Record, used: set[str]) -> Row:
     answers = _messages(record, completion, "assistant")
     if sum(isinstance(answer, dict) and answer.get("role") == "assistant" for answer in answers) > 1:
         record.change("completion_turns")
-    messages = with_system(record, record.fields.get("system"), _messages(record, prompt, "user") + answers)
+    asked_for = with_images(record, _messages(record, prompt, "user"))
+    messages = with_system(record, record.fields.get("system"), asked_for + answers)
     return row_of(messages, tools_of(record, record.fields.get("tools")),
-                  record.drop_others({asked, answered, "system", "tools", *used}))
+                  record.drop_others({asked, answered, "system", "tools", *IMAGES, *used}))
 
 
 def preference(record: Record) -> Row:
@@ -81,7 +83,7 @@ def _messages(record: Record, value: Any, role: str) -> list[Row]:
         record.change("text_prompt")
         return [{"role": role, "content": value}]
     if isinstance(value, list) or (isinstance(value, dict) and "role" in value):
-        return messages_of(record, value if isinstance(value, list) else [value])
+        return messages_of(record, value if isinstance(value, list) else [value], are_prompt=role == "user")
     return [{"role": role, "content": shown(value)}]
 
 

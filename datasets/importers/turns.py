@@ -1,8 +1,12 @@
 """Records of other spellings of a conversation: ShareGPT and Alpaca."""
 
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
-from datasets.importers.records import Record, RecordRefused, Row, json_of, row_of, tools_of, with_system
+from datasets.importers.marks import MARKS, without_marks
+from datasets.importers.media import with_images
+from datasets.importers.records import IMAGES, Record, RecordRefused, Row, json_of, row_of, tools_of, with_system
+from datasets.importers.table import shown
 
 ROLES = {"human": "user", "user": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant",
          "bard": "assistant", "model": "assistant", "assistant": "assistant", "system": "system",
@@ -10,20 +14,30 @@ ROLES = {"human": "user", "user": "user", "gpt": "assistant", "chatgpt": "assist
 
 
 def sharegpt(record: Record) -> Row:
-    """`{"conversations": [{"from", "value"}], "system"?, "tools"?}`."""
+    """`{"conversations": [{"from", "value"}], "system"?, "tools"?, "images"?}`; `<image>` marks an image's place."""
     turns = record.fields.get("conversations")
     if not isinstance(turns, list):
         raise RecordRefused("conversations", "messages_missing", "The record has no list of conversations.")
     record.change("roles")
     messages: list[Row] = []
-    for index, turn in enumerate(turns):
-        messages.append(_turn(record, f"conversations[{index}]", turn, messages))
-    messages = with_system(record, record.fields.get("system"), messages)
+    said = [_turn(record, f"conversations[{index}]", turn) for index, turn in enumerate(turns)]
+    for role, together in groupby(said, lambda turn: turn.role):
+        messages += _messages(record, role, list(together), messages)
+    messages = with_system(record, record.fields.get("system"), with_images(record, without_marks(record, messages)))
     tools = tools_of(record, record.fields.get("tools"))
-    return row_of(messages, tools, record.drop_others({"conversations", "system", "tools"}))
+    return row_of(messages, tools, record.drop_others({"conversations", "system", "tools", *IMAGES}))
 
 
-def _turn(record: Record, path: str, turn: Any, before: list[Row]) -> Row:
+class Turn(NamedTuple):
+    """What one turn says: `marks` say whether it is to be trained."""
+
+    path: str
+    role: str
+    text: str
+    marks: Row
+
+
+def _turn(record: Record, path: str, turn: Any) -> Turn:
     kind, value = (turn.get("from", turn.get("role")), turn.get("value", turn.get("content"))) \
         if isinstance(turn, dict) else (None, None)
     role = ROLES.get(kind) if isinstance(kind, str) else None
@@ -32,22 +46,53 @@ def _turn(record: Record, path: str, turn: Any, before: list[Row]) -> Row:
                             f"{', '.join(ROLES)}.")
     if not isinstance(value, str):
         raise RecordRefused(f"{path}.value", "content_missing", "The turn has no text.")
+    for name in turn.keys() - {"from", "role", "value", "content", *MARKS}:
+        record.report.drop(f"conversations.{name}", record.place)
+    return Turn(path, role, value, {name: turn[name] for name in MARKS if name in turn})
+
+
+def _messages(record: Record, role: str, turns: list[Turn], before: list[Row]) -> list[Row]:
+    """The messages of turns of one role that follow each other: calls become one message, results one for each call."""
     if role == "call":
-        return _call(record, path, value, len(before))
+        return [_calls(record, turns, len(before))]
     if role == "tool":
-        calls = before[-1].get("tool_calls") if before else None
-        return {"role": "tool", "tool_call_id": calls[0]["id"] if calls else "", "content": value}
-    return {"role": role, "content": value}
+        return _results(record, turns, before[-1].get("tool_calls", []) if before else [])
+    return [{"role": role, "content": turn.text} | turn.marks for turn in turns]
 
 
-def _call(record: Record, path: str, value: str, index: int) -> Row:
-    called = json_of(f"{path}.value", value)
-    if not isinstance(called, dict) or "name" not in called:
-        raise RecordRefused(f"{path}.value", "tool_call_invalid", "The turn calls a function without naming it.")
+def _calls(record: Record, turns: list[Turn], index: int) -> Row:
+    functions = [function for turn in turns for function in _functions(turn)]
     record.change("tool_ids")
-    function = {"name": called["name"], "arguments": called.get("arguments", {})}
-    return {"role": "assistant", "content": "",
-            "tool_calls": [{"id": f"call_{index}", "type": "function", "function": function}]}
+    if len(turns) > 1:
+        record.change("parallel_calls")
+    ids = [f"call_{index}_{number}" if number else f"call_{index}" for number in range(len(functions))]
+    return {"role": "assistant", "content": "", "tool_calls": [
+        {"id": id_, "type": "function", "function": function} for id_, function in zip(ids, functions, strict=True)]
+    } | turns[0].marks
+
+
+def _functions(turn: Turn) -> list[Row]:
+    """The functions that a turn calls: one, or a list of them."""
+    called = json_of(f"{turn.path}.value", turn.text)
+    listed = called if isinstance(called, list) and called else [called]
+    if not all(isinstance(function, dict) and "name" in function for function in listed):
+        raise RecordRefused(f"{turn.path}.value", "tool_call_invalid", "The turn calls a function without naming it.")
+    return [{"name": function["name"], "arguments": function.get("arguments", function.get("parameters", {}))}
+            for function in listed]
+
+
+def _results(record: Record, turns: list[Turn], calls: list[Row]) -> list[Row]:
+    texts = [turn.text for turn in turns]
+    if len(texts) == 1 < len(calls):
+        listed = json_of(f"{turns[0].path}.value", texts[0])
+        texts = list(map(shown, listed)) if isinstance(listed, list) else texts
+        record.change("results_split")
+    if len(texts) != len(calls):
+        raise RecordRefused(f"{turns[0].path}.value", "results_differ", f"{len(calls)} calls are answered by "
+                            f"{len(texts)} results.", "Give each call its result, in order: a turn for each, or one "
+                            "turn with a list.")
+    return [{"role": "tool", "tool_call_id": call["id"], "content": text}
+            for call, text in zip(calls, texts, strict=True)]
 
 
 def alpaca(record: Record) -> Row:
@@ -59,8 +104,8 @@ def alpaca(record: Record) -> Row:
                 for message in _asked(*_pair(turn))]
     messages += _asked(asked, fields.get("output"))
     record.change("text_prompt")
-    columns = record.drop_others({"instruction", "input", "output", "system", "history"})
-    return row_of(with_system(record, fields.get("system"), messages), None, columns)
+    columns = record.drop_others({"instruction", "input", "output", "system", "history", *IMAGES})
+    return row_of(with_system(record, fields.get("system"), with_images(record, messages)), None, columns)
 
 
 def _text(record: Record, name: str) -> str:

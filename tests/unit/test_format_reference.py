@@ -7,11 +7,12 @@ import pytest
 
 from datasets import images, pairs, rows, token_rows
 from datasets.formats import archives, chat, eval_items, known, prepared
-from datasets.importers import convert, openai, records, sources, table, trl, turns
+from datasets.importers import convert, marks, media, openai, records, sources, table, trl, turns
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = "".join((ROOT / "docs" / "reference" / name).read_text() for name in ("dataset-formats.md", "datasets.md"))
-MODULES = (images, pairs, token_rows, archives, chat, eval_items, prepared, openai, records, sources, table, trl, turns)
+MODULES = (images, pairs, token_rows, archives, chat, eval_items, prepared, marks, media, openai, records, sources,
+           table, trl, turns)
 CALLS = r'(?:[Pp]roblem|refuse_one|RecordRefused|self\.refuse|BadTokenRow)\(' \
         r'(?:f?"[^"]*"|[\w.]+(?:\[[^\]]*\])?), (?:\w+, )?"([a-z0-9]+(?:_[a-z0-9]+)+)"'
 
