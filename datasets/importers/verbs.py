@@ -1,8 +1,9 @@
 """`datasets import`: data of other tools as rows of the registry's formats."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,41 @@ AUTO = "auto"
 MAP = arg("--map", action="append", default=[], metavar="PART=COLUMN",
           help=f"which column is what, once a part: {', '.join(PARTS)}; a text such as \"{{title}}: {{body}}\" joins "
                "columns")
+KEEP = arg("--keep", action="append", default=[], metavar="COLUMN", help="a column to keep beside the messages")
+SPLIT = arg("--split", default="", help="which split of a folder: SPLIT, CONFIG or CONFIG/SPLIT")
+SKIP_REFUSED = arg("--skip-refused", action="store_true", help="leave out records that give no row")
+FLAGS = (MAP, KEEP, SPLIT, SKIP_REFUSED)
+"""What an import may be told, by every command that imports."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """How the records of a file are to be read; `kind` is empty where they tell it themselves."""
+
+    kind: str
+    mapping: Mapping[str, str]
+    keep: Sequence[str]
+    split: str
+    skip_refused: bool
+
+    def write(self, file: str, out: Path) -> Report:
+        """The records of a file or folder as rows in `out`. Raises InvalidInput, SourceUnreadable, ImportRefused."""
+        return import_file(source_at(file), out, kind=self.kind, mapping=self.mapping, keep=self.keep,
+                           split=self.split, skip_refused=self.skip_refused)
+
+
+def told(kind: str, *, map: list[str], keep: list[str], split: str, skip_refused: bool) -> Told | None:
+    """What the flags of a command say, where `kind` asks for an import; None where nothing does.
+
+    Raises InvalidInput for a mapping that is none, and for a flag of imports where nothing is imported.
+    """
+    if kind:
+        return Told("" if kind == AUTO else kind, parse_mapping(map), keep, split, skip_refused)
+    stated = {"--map": map, "--keep": keep, "--split": split, "--skip-refused": skip_refused}
+    vain = next((flag for flag, value in stated.items() if value), "")
+    if vain:
+        raise InvalidInput(f"{vain} requires --import.", code="usage", hint=f"Pass --import, or leave {vain} out.")
+    return None
 
 
 class ImportVerbs(NounCommand):
@@ -25,19 +61,14 @@ class ImportVerbs(NounCommand):
           arg("--as", dest="kind", default="", choices=["", *KINDS], metavar="KIND",
               help=f"{', '.join(KINDS)}; told from the records where it is left out"),
           arg("--out", required=True, metavar="FILE", help="the file of rows to write"),
-          MAP,
-          arg("--keep", action="append", default=[], metavar="COLUMN", help="a column to keep beside the messages"),
-          arg("--split", default="", help="which split of a folder: SPLIT, CONFIG or CONFIG/SPLIT"),
-          arg("--skip-refused", action="store_true", help="leave out records that give no row"),
-          gives=(Report.document, "out"))
+          *FLAGS, gives=(Report.document, "out"))
     def import_rows(self, file: str, kind: str, out: str, map: list[str], keep: list[str], split: str,
                     skip_refused: bool) -> None:
         """Write the records of another tool's file as rows, and report what was changed, left out or refused."""
         target = Path(out)
         if target.exists() and not self.options.force:
             raise InvalidInput(f"{target} is there already.", code="file_exists", hint="Pass --force to replace it.")
-        report = import_file(source_at(file), target, kind=kind, mapping=parse_mapping(map), keep=keep, split=split,
-                             skip_refused=skip_refused)
+        report = Told(kind, parse_mapping(map), keep, split, skip_refused).write(file, target)
         self.show(report.document() | {"out": out}, text=self._imported)
 
     def _imported(self, report: dict[str, Any]) -> None:
@@ -57,16 +88,20 @@ def source_at(file: str) -> Path:
 
 
 @contextmanager
-def imported(command: NounCommand, file: str, kind: str, mapping: list[str]) -> Iterator[Path]:
-    """The records of another tool's file as a file of rows, gone afterwards. Raises SourceUnreadable, ImportRefused."""
+def imported(command: NounCommand, file: str, how: Told) -> Iterator[tuple[Path, Report]]:
+    """The records of another tool's file as a file of rows, gone afterwards, and what was done to them.
+
+    Raises InvalidInput, SourceUnreadable, ImportRefused.
+    """
     with tempfile.TemporaryDirectory(prefix="import-") as folder:
         out = Path(folder) / "examples.jsonl"
-        report = import_file(source_at(file), out, kind="" if kind == AUTO else kind, mapping=parse_mapping(mapping))
+        report = how.write(file, out)
         changed = "".join(f" {item['message']} ({item['count']})." for item in report.document()["changed"])
         dropped = ", ".join(report.dropped)
+        refused = f"{report.refused} record{'s that give' if report.refused > 1 else ' that gives'} no row left out"
         command.say(f"{report.written} rows from {report.kind} records.{changed}"
-                    + (f" Left out: {dropped}." if dropped else ""))
-        yield out
+                    + (f" Left out: {dropped}." if dropped else "") + (f" {refused}." if report.refused else ""))
+        yield out, report
 
 
 def parse_mapping(stated: list[str]) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """`registry datasets …`."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -8,10 +10,10 @@ from urllib.parse import quote
 from datasets import render, sending, sending_images, sending_shards, showing
 from datasets.cutting import parse_size
 from datasets.importers.convert import KINDS
-from datasets.importers.verbs import AUTO, MAP, imported
+from datasets.importers.report import Report
+from datasets.importers.verbs import AUTO, FLAGS, Told, imported, told
 from datasets.validating import check_file
 from optimize_site.kernel.commands import NounCommand, arg, verb
-from optimize_site.kernel.errors import InvalidInput
 from registry.commands.shown import ARCHIVED, LIMIT, OFFSET, address_of_version, kin, marked, read_lineage
 from registry.references import parse_artifact
 
@@ -54,27 +56,38 @@ class DatasetVerbs(NounCommand):
           arg("--no-upload", action="store_true",
               help="check the file here, say which images the box lacks, and register nothing"),
           arg("--import", dest="kind", nargs="?", const=AUTO, default="", choices=[AUTO, *KINDS], metavar="KIND",
-              help=f"the file is another tool's: {', '.join(KINDS)}, or told from its records"), MAP,
-          gives=(render.registered,))
+              help=f"the file is another tool's: {', '.join(KINDS)}, or told from its records"), *FLAGS,
+          gives=(render.registered, "import"))
     def register_dataset(self, reference: str, file: str, alias: str, format: str, lineage: str, description: str,
-                         shard_size: str, no_upload: bool, kind: str, map: list[str]) -> None:
+                         shard_size: str, no_upload: bool, kind: str, map: list[str], keep: list[str], split: str,
+                         skip_refused: bool) -> None:
         """Register a file as the next version of a dataset; the same examples give the version there is.
 
         Stopped, it goes on where it was when it is run again within seven days.
         """
         parse_artifact(reference)
-        if map and not kind:
-            raise InvalidInput("--map requires --import.", code="usage", hint="Pass --import, or leave --map out.")
+        how = told(kind, map=map, keep=keep, split=split, skip_refused=skip_refused)
         shard_bytes = parse_size(shard_size) if shard_size else None
-        with imported(self, file, kind, map) if kind else sending.on_disk(file) as path:
+        with self._rows_of(file, how) as (path, report):
+            about = {"import": report and report.document()}
             if no_upload:
-                self.show(self._checked_dataset(file, path, shard_bytes), text=self._nothing_registered)
+                self.show(self._checked_dataset(file, path, shard_bytes) | about, text=self._nothing_registered)
                 return
             stated: dict[str, Any] = {"alias": alias, "format": format, "description": description}
             if lineage:
                 stated["lineage"] = read_lineage(lineage)
-            self.show_made(sending_shards.register(self, reference, path, shard_bytes, stated), "reference",
+            self.show_made(sending_shards.register(self, reference, path, shard_bytes, stated) | about, "reference",
                            text=self._registered_dataset)
+
+    @contextmanager
+    def _rows_of(self, file: str, how: Told | None) -> Iterator[tuple[Path, Report | None]]:
+        """The file of rows to register, and what an import did, where it was one."""
+        if how is not None:
+            with imported(self, file, how) as found:
+                yield found
+            return
+        with sending.on_disk(file) as path:
+            yield path, None
 
     def _checked_dataset(self, file: str, path: Path, shard_bytes: int | None) -> dict[str, Any]:
         """What registering the file would send, after it was checked here."""

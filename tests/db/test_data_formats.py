@@ -321,10 +321,39 @@ def test_a_file_of_another_tool_is_registered_as_the_rows_it_gives(tmp_path, cap
     assert Registry().run([*map(str, argv[:5])]) == 3
 
 
-def test_a_mapping_without_an_import_is_refused(tmp_path, capsys):
+def test_an_import_that_registers_takes_the_flags_of_one_that_writes_a_file(tmp_path, capsys):
+    """Of a folder with two splits, of which one record gives no row; the document carries the import's report."""
+    folder = tmp_path / "tickets"
+    folder.mkdir()
+    for name, where in (("train", "there"), ("test", "elsewhere")):
+        (folder / f"{name}.jsonl").write_text(f'{{"q": "where", "a": "{where}", "n": 1, "x": 2}}\n{{"q": "where"}}\n')
+    argv = ["datasets", "register", "triage/split", "-f", folder, "--import", "table", "--map", "user=q", "--map",
+            "assistant=a", "-o", "json"]
+    assert Registry().run(list(map(str, argv))) == 3
+    assert "Choose one with --split" in capsys.readouterr().out
+    assert Registry().run([*map(str, argv), "--split", "train"]) == 3
+    assert "--skip-refused" in capsys.readouterr().out and not ExampleSet.objects.exists()
+    argv += ["--split", "train", "--skip-refused", "--keep", "n"]
+    looked = json.loads(printed(Registry, capsys, *argv, "--no-upload"))
+    made = json.loads(printed(Registry, capsys, *argv))
+    report = {key: made["import"][key] for key in ("kind", "records", "written", "refused")}
+    assert report == {"kind": "table", "records": 2, "written": 1, "refused": 1}
+    assert [field["field"] for field in made["import"]["dropped"]] == ["x"]
+    assert (looked["import"], looked["contentHash"]) == (made["import"], made["contentHash"])
+    row = orjson.dumps({"messages": [ASKED | {"content": "where"}, BETTER | {"content": "there"}], "n": 1})
+    assert not register_dataset("triage/split", [row], actor=LOCAL).is_new
+    capsys.readouterr()
+    assert Registry().run([word for word in map(str, argv) if word not in {"-o", "json"}]) == 0
+    assert "1 record that gives no row left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", [["--map", "user=q"], ["--keep", "q"], ["--split", "train"], ["--skip-refused"]])
+def test_a_flag_of_imports_without_an_import_is_refused(tmp_path, capsys, flag):
     rows = kept(tmp_path, lines({"messages": [ASKED, BETTER]}), "rows.jsonl")
-    assert Registry().run(["datasets", "register", "triage/x", "-f", str(rows), "--map", "user=q"]) == 2
-    assert "--map requires --import" in capsys.readouterr().err and not ExampleSet.objects.exists()
+    assert Registry().run(["datasets", "register", "triage/x", "-f", str(rows), *flag]) == 2
+    assert f"{flag[0]} requires --import" in capsys.readouterr().err and not ExampleSet.objects.exists()
+    assert json.loads(printed(Registry, capsys, "datasets", "register", "triage/x", "-f", rows, "-o", "json"))[
+        "import"] is None
 
 
 def test_a_stranger_sees_no_image():
