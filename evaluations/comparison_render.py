@@ -15,7 +15,8 @@ def comparison_row(row: Comparison) -> dict[str, Any]:
             "isArchived": row.workload.archived_at is not None,
             "sourceRunId": row.source.run_id, "sourceSnapshotId": row.source_id, "sourceStep": row.source.step,
             "dataset": row.dataset.reference, "grader": row.grader, "targets": row.targets.count(), "fan": row.fan,
-            "winnerRunId": winner.run_id if winner else None, "createdBy": row.created_by,
+            "winnerRunId": winner.run_id if winner else None, "winnerModelId": winner.model_id if winner else None,
+            "createdBy": row.created_by,
             "createdAt": row.created_at, "endedAt": row.ended_at, "failureReason": row.failure_reason or None}
 
 
@@ -27,7 +28,7 @@ def comparison_document(row: Comparison) -> dict[str, Any]:
         "contract": {"datasetHash": row.dataset.content_hash, "grader": row.grader,
                      "maxCompletionTokens": row.max_new_tokens or None},
         "targets": [target_document(target, source) for target in targets],
-        "cost": {"trainingDeviceSeconds": round(sum(target.run.device_seconds for target in targets), 1),
+        "cost": {"trainingDeviceSeconds": round(sum(run.device_seconds for run in {one.run for one in targets}), 1),
                  "evaluationDeviceSeconds": round(sum(target.evaluation.device_seconds for target in targets
                                                       if target.evaluation), 1)}}
 

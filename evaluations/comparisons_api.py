@@ -15,7 +15,7 @@ router = Router(tags=["comparisons"])
 
 
 class NewComparison(Body):
-    """A source snapshot and what it is compared with: runs by ID, or every completed branch of its run."""
+    """A source snapshot and what it is compared with: models or runs by ID, or every completed branch of its run."""
 
     source: str
     candidates: list[str] = []

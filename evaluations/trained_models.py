@@ -50,13 +50,14 @@ def trained_model_row(version: Version) -> dict[str, Any]:
 
 def trained_model_document(version: Version, evaluations: Iterable[Evaluation]) -> dict[str, Any]:
     """The whole record."""
-    run = _run_of(version)
+    run = run_of(version)
     return trained_model_row(version) | version_document(version) | {
         "config": run.config if run else None, "configHash": version.lineage.get("configHash"),
         "cost": cost_of(run) if run else None, "evaluations": [evaluation_row(row) for row in evaluations]}
 
 
-def _run_of(version: Version) -> Run | None:
+def run_of(version: Version) -> Run | None:
+    """The run that made a model, by its end or by one of its saves; None for one from elsewhere and for a base."""
     if version.produced_by_kind != "run":
         return None
     return Run.objects.select_related("workload").filter(pk=version.produced_by_id.partition("#")[0]).first()

@@ -21,7 +21,7 @@ from optimize_site.kernel.scores import best_scores_of_models
 from optimize_site.kernel.work import attempt_folder
 from registry.models import Version
 from registry.workload_queries import get_workload
-from runs.models import Metric, MissedRow, Run, Snapshot
+from runs.models import Candidate, Metric, MissedRow, Run, Snapshot
 from runs.phases import PHASES
 
 MEMORY_PARTS = ("weights", "adapter", "gradients", "optimizer", "activations", "rest", "allocator", "driver")
@@ -248,3 +248,8 @@ def claims_of_runs(workload: str) -> list[dict[str, Any]]:
              "workload": run.workload.name, "devices": run.execution["gpus"], "pool": run.execution["deviceProfile"],
              "state": "GRANTED" if run.phase in PHASES.active else "QUEUED", "since": run.phase_since} for run in runs]
 
+
+def candidates_of(run: Run) -> QuerySet[Candidate]:
+    """The saves of a run that became models, in the order of their updates."""
+    return (Candidate.objects.filter(snapshot__run=run, phase=Candidate.REGISTERED)
+            .select_related("snapshot", "version__artifact").order_by("snapshot__step"))

@@ -24,6 +24,7 @@ urlpatterns = [
     path("runs/<str:run_id>/pause", views.lifecycle.pause, name="pause"),
     path("runs/<str:run_id>/resume", views.lifecycle.resume, name="resume"),
     path("runs/<str:run_id>/prioritize", views.lifecycle.prioritize, name="prioritize"),
+    path("runs/<str:run_id>/annotate", views.lifecycle.annotate, name="annotate"),
     path("runs/<str:run_id>/branch", views.branching.branch, name="branch"),
     path("runs/<str:run_id>/branch/check", views.branching.check_branch, name="branch-check"),
     path("runs/<str:run_id>/sweep", views.branching.sweep, name="sweep"),

@@ -1,6 +1,6 @@
 """Comparisons: a snapshot and what was branched from it, scored on the same rows; the source becomes a model first."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,16 @@ from evaluations import comparison_phases as phases
 from evaluations.errors import ComparisonRefused, SubmissionConflict
 from evaluations.models import Comparison, Target
 from evaluations.operations.evaluations import Request, check_request, dataset_of, start_evaluation
+from evaluations.trained_models import run_of
 from optimize_site.kernel import doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
-from optimize_site.kernel.errors import OperationError
+from optimize_site.kernel.errors import NotFound, OperationError
 from optimize_site.kernel.graders import DEFAULT, available_grader
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
 from optimize_site.kernel.phases import move
+from registry.model_queries import get_model
+from registry.models import Version
 from registry.operations.workloads import check_takes_work
 from runs.models import Candidate, Run, Snapshot
 from runs.operations import get_candidate, register_candidate
@@ -28,7 +31,8 @@ SOURCE, CANDIDATE, BRANCH = "source", "candidate", "branch"
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be compared: the source snapshot, other snapshots' models, branches by run, or every branch."""
+    """What is to be compared: the source snapshot, models that runs or their saves became, branches by run, or every
+    branch."""
 
     source: str
     candidates: tuple[str, ...] = ()
@@ -43,6 +47,19 @@ class Wish:
     def digest(self) -> str:
         return sha256_json([self.source, self.candidates, self.branches, self.all_branches, self.dataset, self.grader,
                             self.max_new_tokens])
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a target is made from: a run, and the model where it is not the run's own."""
+
+    kind: str
+    run: Run
+    model: Version | None = None
+
+    @property
+    def model_id(self) -> str | None:
+        return self.model.pk if self.model is not None else self.run.model_id
 
 
 @dataclass(frozen=True)
@@ -82,8 +99,8 @@ def _create(wish: Wish, source: Snapshot, actor: Actor) -> Comparison:
                                                         namespace=workload.namespace_id),
         max_new_tokens=wish.max_new_tokens, fan=fan, submission_id=wish.submission_id, submission_digest=wish.digest,
         created_by=actor.name)
-    Target.objects.bulk_create([Target(comparison=row, position=number, kind=kind, run=run)
-                                for number, (kind, run) in enumerate(targets)])
+    Target.objects.bulk_create([Target(comparison=row, position=number, kind=one.kind, run=one.run, model=one.model)
+                                for number, one in enumerate(targets)])
     check_takes_work(workload.pk)
     register_candidate(source, actor=actor)
     events.record("comparison", row.pk, "comparison.created", actor=actor, data={"source": source.pk})
@@ -91,38 +108,52 @@ def _create(wish: Wish, source: Snapshot, actor: Actor) -> Comparison:
     return row
 
 
-def _targets(wish: Wish, source: Snapshot) -> tuple[int | None, list[tuple[str, Run]]]:
+def _targets(wish: Wish, source: Snapshot) -> tuple[int | None, list[Chosen]]:
     """The source, then what was selected; of all branches those that completed. Raises ComparisonRefused."""
-    chosen = [(CANDIDATE, get_run(text)) for text in wish.candidates]
-    chosen += [(BRANCH, get_run(text)) for text in wish.branches]
+    chosen = [_candidate(text) for text in wish.candidates]
+    chosen += [Chosen(BRANCH, get_run(text)) for text in wish.branches]
     fan = None
     if wish.all_branches:
         parent = get_run(wish.all_branches)
         children = Run.objects.filter(parent=parent, source_snapshot=source)
         fan = children.count()
         done = children.filter(phase="COMPLETED").select_related("workload", "model__artifact").order_by("created_at")
-        chosen += [(BRANCH, run) for run in done]
-    _refuse(wish, [run for _, run in chosen])
-    known: dict[str, tuple[str, Run]] = {}
-    for kind, run in chosen:
-        known.setdefault(run.pk, (kind, run))
-    return fan, [(SOURCE, source.run), *known.values()]
+        chosen += [Chosen(BRANCH, run) for run in done]
+    _refuse(wish, chosen)
+    known: dict[tuple[str, str | None], Chosen] = {}
+    for one in chosen:
+        known.setdefault((one.run.pk, one.model_id), one)
+    return fan, [Chosen(SOURCE, source.run), *known.values()]
 
 
-def _refuse(wish: Wish, runs: Iterable[Run]) -> None:
-    runs = list(runs)
+def _candidate(text: str) -> Chosen:
+    """A model by ID or name, or a run for the model that it made. Raises ComparisonRefused, NotFound."""
+    try:
+        model = get_model(text)
+    except NotFound:
+        return Chosen(CANDIDATE, get_run(text))
+    run = run_of(model)
+    if run is None:
+        raise ComparisonRefused(f"{model.reference} was made by no run of this box, so its settings cannot be held "
+                                "against the source's.", hint="Evaluate it over the same rows instead: `./optimize "
+                                f"evaluations start --model {model.reference} --dataset DATASET`.")
+    return Chosen(CANDIDATE, run, model)
+
+
+def _refuse(wish: Wish, chosen: Sequence[Chosen]) -> None:
     if not (wish.candidates or wish.branches or wish.all_branches):
         raise ComparisonRefused("Nothing was selected to compare the source with.",
-                                hint="Name runs with --branch or --candidate, or all with --all-branches PARENT.")
-    if not runs:
+                                hint="Name runs with --branch, models with --candidate, or all with --all-branches "
+                                "PARENT.")
+    if not chosen:
         raise ComparisonRefused("No branch of the source has completed; there is nothing to compare.",
                                 hint="Wait for the branches, or name runs.")
-    unfinished = [run for run in runs if run.model_id is None]
+    unfinished = [one.run for one in chosen if one.model_id is None]
     if unfinished:
         raise ComparisonRefused(f"The run {unfinished[0].pk[:12]} is {unfinished[0].phase} and has made no model.",
                                 hint="Only completed runs are compared.")
-    if len(runs) > MOST_BRANCHES:
-        raise ComparisonRefused(f"{len(runs)} models were selected; one comparison scores at most {MOST_BRANCHES}.")
+    if len(chosen) > MOST_BRANCHES:
+        raise ComparisonRefused(f"{len(chosen)} models were selected; one comparison scores at most {MOST_BRANCHES}.")
 
 
 def _identity(wish: Wish, source: Snapshot) -> str:
@@ -160,11 +191,11 @@ def _prepare(row: Comparison) -> bool:
     candidate = get_candidate(row.source)
     if candidate.phase == Candidate.REGISTERING:
         return False
-    for target in row.targets.select_related("run__model"):
-        made = candidate.version if target.kind == SOURCE else target.run.model
+    for target in row.targets.select_related("run__model", "model"):
+        made = candidate.version if target.kind == SOURCE else target.model or target.run.model
         if made is None:
             _fail(target, candidate.reason or "It has no model.")
-        elif target.model_id is None:
+        elif target.state == Target.State.PENDING:
             target.model = made
             target.save(update_fields=["model"])
             _start(row, target)

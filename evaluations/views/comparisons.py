@@ -23,7 +23,7 @@ from optimize_site.kernel.refusals import go
 from runs.lineage import branches_of
 from runs.models import Snapshot
 from runs.pages import title_of
-from runs.queries import get_snapshot
+from runs.queries import candidates_of, get_snapshot
 
 
 @require_GET
@@ -56,7 +56,8 @@ def _wish(request: HtmxRequest) -> Wish:
     sent = request.POST
     source, is_all = sent.get("source", "").strip(), sent.get("which") == "all"
     parent = get_snapshot(source).run_id if is_all and source else ""
-    return Wish(source, branches=() if is_all else tuple(sent.getlist("branch")), all_branches=parent,
+    candidates, branches = (() if is_all else tuple(sent.getlist(name)) for name in ("candidate", "branch"))
+    return Wish(source, candidates, branches, all_branches=parent,
                 dataset=sent.get("dataset", "").strip(), grader=sent.get("grader", "").strip(),
                 max_new_tokens=whole(sent.get("max_completion_tokens"), most=4096),
                 submission_id=sent.get("submissionId", ""))
@@ -71,6 +72,7 @@ def _form(request: HtmxRequest) -> dict[str, Any]:
             "body": {"source": source.pk if source else "SNAPSHOT", "allBranches": source.run_id if source else "RUN"},
             "title": title_of(source.run.config_name, source.run.description, source.run_id) if source else "",
             "branches": [{"run": run, "title": title_of(run.config_name, run.description, run.pk)} for run in branches],
+            "candidates": candidates_of(source.run).exclude(snapshot=source) if source else [],
             "datasets": [artifact.reference for artifact in list_datasets()[:500]]}
 
 

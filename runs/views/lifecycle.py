@@ -12,7 +12,7 @@ from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.refusals import go
 from runs import queries
 from runs.models import Run
-from runs.operations import pause_run, prioritize_run, resume_run, why_not_pause, why_not_prioritize
+from runs.operations import annotate_run, pause_run, prioritize_run, resume_run, why_not_pause, why_not_prioritize
 from runs.phases import BEFORE_A_JOB
 
 CHECKPOINTS = (
@@ -52,6 +52,15 @@ def prioritize(request: HtmxRequest, run_id: str) -> HttpResponse:
     """Put a waiting run in front of the others."""
     run = prioritize_run(queries.get_run(run_id), actor=actor_of(request))
     return _told(request, run, "It is the next to get a device of its kind.")
+
+
+@require_POST
+def annotate(request: HtmxRequest, run_id: str) -> HttpResponse:
+    """Set or clear its note and its configuration's name."""
+    sent = request.POST
+    run = annotate_run(queries.get_run(run_id), description=sent.get("description"),
+                       config_name=sent.get("config_name"), actor=actor_of(request))
+    return _told(request, run, "The note is kept." if run.description or run.config_name else "The note is cleared.")
 
 
 def _told(request: HtmxRequest, run: Run, words: str) -> HttpResponse:

@@ -273,8 +273,8 @@ def test_what_is_sent_again_after_a_lost_answer_reaches_the_same_branches(parent
     axis = {"path": "hyperparams.optimizer.learningRate", "values": [0.001, 0.002]}
     (tmp_path / "grid.json").write_text(json.dumps({"axes": [axis]}))
     more = ("--grid", tmp_path / "grid.json") if verb == "sweep" else ()
-    status, out = ask(capsys, verb, parent.pk, "--snapshot", Snapshot.objects.get(run=parent, step=2).pk, "--steps", "2",
-                      "-o", "json", *more)
+    source = Snapshot.objects.get(run=parent, step=2).pk
+    status, out = ask(capsys, verb, parent.pk, "--snapshot", source, "--steps", "2", "-o", "json", *more)
     assert status in (0, None), out
     assert not lost and Run.objects.filter(parent=parent).count() == 1 + (verb == "sweep")
 

@@ -14,13 +14,13 @@ from evaluations.operations import comparisons
 from evaluations.operations.comparisons import Wish, advance_comparisons, create_comparison
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
 from optimize_site.kernel.graders import MalformedGrader
-from registry.models import Workload
+from registry.models import BaseModel, Workload
 from runs.differences import differences
 from runs.management.commands.runs import Command as RunsCommand
 from runs.models import Run, Snapshot
-from runs.operations import advance_run, branch_run, tend_snapshots
+from runs.operations import advance_run, branch_run, register_candidate, tend_snapshots
 from runs.operations.branching import Wish as Branch
-from tests.factories import chat_rows, make_dataset, make_device, make_run, put_weights
+from tests.factories import chat_rows, make_adapter, make_dataset, make_device, make_run, put_weights
 from tests.playing import STARTED, claim, end, metrics, reread, save, say
 
 pytestmark = pytest.mark.django_db
@@ -42,8 +42,6 @@ def complete(run):
 
 @pytest.fixture
 def parent(db):
-    from registry.models import BaseModel
-
     make_device()
     run = complete(make_run())
     put_weights(BaseModel.objects.get())
@@ -125,6 +123,23 @@ def test_a_comparison_of_nothing_is_refused(parent, changes, told):
     named = dict.fromkeys(changes, parent.pk)
     with pytest.raises(ComparisonRefused, match=told):
         compare(parent, **named)
+
+
+def test_the_models_that_saves_of_one_run_became_are_compared_with_its_source(parent):
+    later = Snapshot.objects.get(run=parent, step=4)
+    candidate = register_candidate(later, actor=LOCAL)
+    tend_snapshots()
+    row = compare(parent, candidates=(candidate.pk[:12],))
+    document = score(row, 0.5, 0.7)
+    assert [target["modelId"] for target in document["targets"]] == [document["targets"][0]["modelId"], candidate.pk]
+    assert (document["winnerModelId"], document["winnerRunId"]) == (candidate.pk, parent.pk)
+    assert document["cost"]["trainingDeviceSeconds"] == round(parent.device_seconds, 1), "one run trained both"
+
+
+def test_a_model_from_elsewhere_is_no_candidate(parent):
+    elsewhere = make_adapter(parent.workload, BaseModel.objects.get())
+    with pytest.raises(ComparisonRefused, match="was made by no run of this box"):
+        compare(parent, candidates=(elsewhere.pk,))
 
 
 def test_an_unfinished_run_is_not_compared(parent):

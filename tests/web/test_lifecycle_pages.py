@@ -271,10 +271,21 @@ def test_the_admin_pauses_resumes_and_pins_through_the_operations(operator, runn
     assert "goes on" in act("runs_run", "resume", rest(running))
 
 
+def test_a_runs_note_and_the_name_of_its_configuration_are_kept_and_cleared_on_its_page(operator, running):
+    send(operator, "runs:annotate", running.pk, description="A second look.", config_name="half the rate")
+    text = shown(operator, running)
+    assert "<h1>half the rate</h1>" in text and '<p class="lead pre">A second look.</p>' in text
+    refused = send(operator, "runs:annotate", running.pk, config_name="x" * 10_000, htmx=True)
+    assert refused.status_code == 400 and "configName has 10000 characters" in text_of(refused)
+    send(operator, "runs:annotate", running.pk, description="", config_name="")
+    running.refresh_from_db()
+    assert (running.description, running.config_name) == ("", "")
+
+
 def test_a_viewer_changes_nothing_of_a_runs_life(viewer, running):
     snapshot = running.snapshots.first()
-    for name, key in (("pause", running.pk), ("resume", running.pk), ("prioritize", running.pk), ("pin", snapshot.pk),
-                      ("register", snapshot.pk)):
+    of_the_run = [(name, running.pk) for name in ("pause", "resume", "prioritize", "annotate")]
+    for name, key in (*of_the_run, ("pin", snapshot.pk), ("register", snapshot.pk)):
         assert send(viewer, f"runs:{name}", key, checkpoint="save").status_code == 403, name
     running.refresh_from_db()
     assert running.pause is None

@@ -47,7 +47,7 @@ def samples(box) -> dict[str, tuple]:
         "datasets:note": dataset, "datasets:analyze": dataset, "datasets:analysis": (analysis,),
         "datasets:analysis-cancel": (analysis,), "datasets:analysis-again": (analysis,), "runs:detail": (run,),
         "runs:series": (run,), "runs:pause": (run,), "runs:resume": (run,), "runs:prioritize": (run,),
-        "runs:verify": (run,), "runs:rollouts": (box["rewarded"].pk,),
+        "runs:annotate": (run,), "runs:verify": (run,), "runs:rollouts": (box["rewarded"].pk,),
         "runs:rollouts-of-row": (box["rewarded"].pk, 0), "evaluations:mark": (evaluation,),
         "runs:branch": (run,), "runs:branch-check": (run,), "runs:sweep": (run,), "runs:sweep-check": (run,),
         "runs:snapshot": (snapshot,), "runs:pin": (snapshot,), "runs:unpin": (snapshot,), "runs:release": (snapshot,),

@@ -11,8 +11,9 @@ from django.utils import timezone
 from evaluations.models import Comparison, Evaluation, Pipeline, Stage
 from evaluations.operations.comparisons import advance_comparisons
 from evaluations.operations.pipelines import advance_pipelines
-from runs.models import Run
-from runs.operations import tend_snapshots
+from optimize_site.kernel.auth import LOCAL
+from runs.models import Candidate, Run
+from runs.operations import register_candidate, tend_snapshots
 from tests import factories as make
 from tests.playing import save
 from tests.web import scenes
@@ -145,7 +146,7 @@ def compared(operator, box):
                                     "overrides": json.dumps({"hyperparams": {"training": {"seed": 90 + seed}}})})
     Run.objects.filter(parent=parent).update(phase="COMPLETED", model=parent.model)
     form = page(operator, "comparison-new", source=snapshot.pk)
-    assert "seed 1" in form and "seed 2" in form and "Every completed one" in form
+    assert "seed 1" in form and "seed 2" in form and "Every completed branch" in form
     send(operator, "comparison-new", source=snapshot.pk, which="all", dataset=f"{scenes.WORKLOAD}/eval",
          grader="json-label-match")
     tend_snapshots()
@@ -180,6 +181,18 @@ def test_where_one_could_not_be_scored_no_winner_is_named(operator, compared):
     text = page(operator, "comparison", compared.pk)
     assert "Some could not be scored, so no winner is named." in text and "No device." in text
     assert "did best" not in text
+
+
+def test_the_form_offers_the_saves_of_the_run_that_became_models(operator, box):
+    parent = scenes.complete(scenes.train(24, steps=24))
+    source, other = parent.snapshots.order_by("step").filter(has_weights=True)[:2]
+    register_candidate(other, actor=LOCAL)
+    assert "became models" not in page(operator, "comparison-new", source=source.pk), "it is on its way yet"
+    Candidate.objects.update(phase=Candidate.REGISTERED, version=parent.model)
+    assert f'name="candidate" value="{parent.model_id}"' in page(operator, "comparison-new", source=source.pk)
+    send(operator, "comparison-new", source=source.pk, which="chosen", candidate=parent.model_id,
+         dataset=f"{scenes.WORKLOAD}/eval", grader="json-label-match")
+    assert Comparison.objects.get().targets.get(position=1).model_id == parent.model_id
 
 
 def test_a_comparison_of_nothing_is_refused_in_its_form(operator, box):

@@ -17,7 +17,8 @@ class Command(NounCommand):
     help = "Comparisons: a snapshot and what was branched from it, scored on the same rows by the same grader."
 
     @verb("create", arg("--source", required=True, metavar="SNAPSHOT"),
-          arg("--candidate", action="append", default=[], dest="candidates", metavar="RUN"),
+          arg("--candidate", action="append", default=[], dest="candidates", metavar="MODEL",
+              help="a model that a run or one of its saves became, or a run for the model it made"),
           arg("--branch", action="append", default=[], dest="branches", metavar="RUN"),
           arg("--all-branches", default="", dest="all_branches", metavar="PARENT"),
           arg("--dataset", default="", metavar="DATASET"), arg("--grader", default=""),
@@ -25,7 +26,7 @@ class Command(NounCommand):
           arg("--submission-id", default="", dest="submission"), gives=(comparison_document,))
     def create(self, source: str, candidates: list[str], branches: list[str], all_branches: str, dataset: str,
                grader: str, tokens: int, submission: str) -> None:
-        """Compare a snapshot with runs, or with every completed branch of its run."""
+        """Compare a snapshot with models, with runs, or with every completed branch of its run."""
         body = {"source": source, "candidates": candidates, "branches": branches, "allBranches": all_branches,
                 "dataset": dataset, "grader": grader, "maxCompletionTokens": tokens, "submissionId": submission}
         self.show_made(self.client.post(ROUTE, body), "comparisonId", text=self._record)
