@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from optimize_child.tokenizer import load_tokenizer
-from peft import LoraConfig
+from peft import LoraConfig, set_peft_model_state_dict
 from torch.utils.data import SequentialSampler
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
 from datasets import Dataset
@@ -51,15 +51,26 @@ def make_trainer(
     )
 
 
-def losses_of(base: Path, rows: list[dict[str, Any]], output: Path, config: dict[str, Any]) -> list[float]:
-    """The training loss of each update over the pairs in their order."""
+def replayed(
+    base: Path,
+    rows: list[dict[str, Any]],
+    weights: list[dict[str, torch.Tensor]],
+    output: Path,
+    config: dict[str, Any],
+) -> list[dict[str, float]]:
+    """What TRL logs of the updates over the pairs in their order, each from the adapter that ours began with."""
+
+    class OurWeights(TrainerCallback):
+        def on_step_begin(self, args, state, control, model=None, **_: Any) -> None:
+            set_peft_model_state_dict(model, weights[state.global_step])
+
     hyper, training = config["hyperparams"], config["hyperparams"]["training"]
-    torch.manual_seed(training["seed"])
     trainer = make_trainer(
         base,
         rows,
         seed=training["seed"],
         lora={"r": hyper["lora"]["rank"], "lora_alpha": hyper["lora"]["alpha"]},
+        callbacks=[OurWeights()],
         output_dir=str(output),
         beta=config["preference"]["beta"],
         loss_type=[config["preference"]["lossType"]],
@@ -76,4 +87,4 @@ def losses_of(base: Path, rows: list[dict[str, Any]], output: Path, config: dict
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
     trainer.train()
-    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    return [entry for entry in trainer.state.log_history if "loss" in entry]

@@ -1,17 +1,21 @@
 """Preference runs through the whole entry: their loss beside TRL's and beside float64, their figures, resuming."""
 
 import math
+import random
 import tracemalloc
 from pathlib import Path
 
 import jobs
 import numpy as np
+import plain_dpo
 import pytest
 import tiny
 import torch
 from optimize_child import kept_reference
 from optimize_child.pair_loss import preference_loss
+from optimize_child.preference_trainer import PreferenceTrainer
 from optimize_child.token_rows import TokenRows
+from peft import get_peft_model_state_dict
 from safetensors.torch import load_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -48,17 +52,51 @@ def test_the_first_update_s_time_does_not_count_the_reading_of_the_reference(tra
     assert first["values"]["step_seconds"] <= first["t"] - read["t"] + 0.002
 
 
+def short_pairs(count: int) -> list[dict]:
+    """Pairs whose answers are a word or two: the fp32 sum of many log-probabilities is rounded to more than 1e-6."""
+    rng = random.Random(3)
+
+    def answer() -> dict:
+        return {"role": "assistant", "content": " ".join(rng.sample(tiny.WORDS, rng.randint(1, 2)))}
+
+    return [{"prompt": row["prompt"], "chosen": answer(), "rejected": answer()} for row in tiny.pair_rows(count)]
+
+
+@pytest.fixture
+def began_with(monkeypatch):
+    """The adapters that the updates of runs in this test began with."""
+    found = []
+    step = PreferenceTrainer.training_step
+
+    def recording(self, *given, **named):
+        found.append({name: tensor.detach().clone() for name, tensor in get_peft_model_state_dict(self.model).items()})
+        return step(self, *given, **named)
+
+    monkeypatch.setattr(PreferenceTrainer, "training_step", recording)
+    return found
+
+
 @pytest.mark.requirement("R263")
 @pytest.mark.parametrize(("loss_type", "beta"), [("sigmoid", 0.1), ("ipo", 0.1), ("sigmoid", 0.5)])
-def test_the_losses_are_those_of_plain_trl(train, base_model, loss_type, beta, tmp_path, write_rows):
-    from plain_dpo import losses_of
-
-    rows = tiny.pair_rows(12)
+def test_updates_are_those_of_trls_trainer_from_the_same_weights(
+    train, base_model, began_with, loss_type, beta, tmp_path
+):
+    rows = short_pairs(12)
     changes = {"config.preference.beta": beta, "config.preference.lossType": loss_type,
                "config.data.shuffle": False}  # fmt: skip
     attempt = train(rows, **changes)
-    expected = losses_of(base_model, rows, tmp_path / "plain", tiny.dpo_plan(base_model, [], **changes)["config"])
-    assert jobs.metrics(attempt, "loss") == pytest.approx(expected, rel=2e-4)
+    config = tiny.dpo_plan(base_model, [], **changes)["config"]
+    theirs = plain_dpo.replayed(base_model, rows, began_with, tmp_path / "plain", config)
+    assert len(theirs) == len(began_with) == 3
+    for name, their_name, allowed in (
+        ("loss", "loss", {"rel": 1e-6}),
+        ("grad_norm", "grad_norm", {"rel": 1e-6}),
+        ("reward_margin", "rewards/margins", {"abs": 1e-6}),
+        ("reward_chosen", "rewards/chosen", {"abs": 1e-6}),
+        ("preference_accuracy", "rewards/accuracies", {"abs": 0}),
+    ):
+        expected = [their[their_name] for their in theirs]
+        assert jobs.metrics(attempt, name) == pytest.approx(expected, **allowed), name
 
 
 def test_holding_all_pairs_of_a_pass_changes_where_the_loss_is_computed_and_not_what_it_is(train):
