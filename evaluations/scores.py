@@ -44,6 +44,17 @@ class Scores:
                 found[model] = score_document(row)
         return found
 
+    def all_scores_of_models(self, version_ids: Iterable[str]) -> list[dict[str, Any]]:
+        """For each model its newest evaluation under every dataset, grader and text of instructions."""
+        told = ("model", "content_hash", "grader", "grader_instructions")
+        rows = Evaluation.objects.filter(model__in=list(version_ids), phase=phases.COMPLETED).select_related(
+            "dataset__artifact", "judge__artifact").order_by(*told, "-ended_at").distinct(*told)
+        return [score_document(row) | {"contentHash": row.content_hash, "gradedBy": _graded_by(row)} for row in rows]
+
+
+def _graded_by(evaluation: Evaluation) -> str:
+    return f"model:{evaluation.judge.reference}" if evaluation.judge is not None else evaluation.grader
+
 
 @dataclass
 class Configuration:

@@ -1,10 +1,11 @@
 """What a reinforcement run's reward did: its terms from the first update on, failures, the judge, signs of hacking."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from optimize_site.kernel.scores import best_scores_of_models
+from optimize_site.kernel.scores import all_scores_of_models
 from runs.models import RolloutStep, Run
 from runs.rollouts import queries
 from runs.rollouts.signs import Curve, HeldOut, signs_of
@@ -72,18 +73,40 @@ def _term_curves(run: Run, curves: Mapping[str, Curve]) -> dict[str, Curve]:
     return {name: curves.get(f"term.{name}.mean", ()) for name in weights_of(run)}
 
 
-def held_out_of(run: Run) -> list[HeldOut]:
-    """The scores on evaluation data of the models made of the run, and of what it began from, by update.
+def held_out_of(run: Run) -> list[list[HeldOut]]:
+    """The scores of the models made of the run, and of what it began from, by update: a list for each dataset, grader
+    and text of instructions that they were evaluated under.
 
-    Only those on the dataset and by the grader of the newest one count.
+    What the reward itself asks, over the very rows that the run learns from, is not held out and left aside.
     """
-    models = queries.models_of(run)
-    scores = best_scores_of_models(model for _, model in models)
-    found = [(step, scores[model]) for step, model in models if model in scores]
-    newest = found[-1][1] if found else {}
-    return [HeldOut(step, score["meanScore"], _spread(score), score["evaluationId"]) for step, score in found
-            if score["meanScore"] is not None
-            and (score["dataset"], score["grader"]) == (newest["dataset"], newest["grader"])]
+    steps: defaultdict[str, list[int]] = defaultdict(list)
+    for step, model in queries.models_of(run):
+        steps[model].append(step)
+    own = set(graders_of(run))
+    found: defaultdict[tuple[str, ...], list[HeldOut]] = defaultdict(list)
+    for score in all_scores_of_models(steps):
+        asked = (score["grader"], score["graderInstructions"] or "")
+        if score["meanScore"] is None or (asked in own and score["contentHash"] == run.config.get("dataset")):
+            continue
+        found[score["contentHash"], *asked] += [
+            HeldOut(step, score["meanScore"], _spread(score), score["evaluationId"], score["dataset"],
+                    score["gradedBy"]) for step in steps[score["modelId"]]]
+    return [found[asked] for asked in sorted(found)]
+
+
+def graders_of(run: Run) -> list[tuple[str, str]]:
+    """What the terms of the run's reward would be called as graders of an evaluation, each with what it is told."""
+    return [_as_grader(term) for term in (run.config.get("reward") or {}).get("terms") or ()]
+
+
+def _as_grader(term: Mapping[str, Any]) -> tuple[str, str]:
+    told = term.get("instructions") or ""
+    kind = term.get("kind")
+    if kind == "model":
+        return f"model:{term['model']}", told
+    if kind == "rule":
+        return f"bundle:{term['bundle']}#{term['module']}:{term['function']}", ""
+    return str(term.get("grader", "")), told
 
 
 def _spread(score: Mapping[str, Any]) -> float:

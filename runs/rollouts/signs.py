@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
+from textwrap import shorten
 from typing import Any
 
 Curve = Sequence[tuple[int, float]]
@@ -42,12 +43,15 @@ class Trend:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A score on rows that the run never saw, of the model at one update; `spread` is half its interval's width."""
+    """A score that is not the reward's own, of the model at one update: on which rows, by which grader; `spread` is
+    half its interval's width."""
 
     step: int
     score: float
     spread: float
     evaluation: str
+    dataset: str
+    grader: str
 
 
 @dataclass(frozen=True)
@@ -73,15 +77,19 @@ def trend_of(curve: Curve) -> Trend | None:
     return Trend(fmean(first), fmean(last), error)
 
 
-def signs_of(curves: Mapping[str, Curve], terms: Mapping[str, Curve], held_out: Sequence[HeldOut]) -> list[Sign]:
-    """Every sign there is while the reward rises; none while it does not, or before there is enough to tell."""
+def signs_of(curves: Mapping[str, Curve], terms: Mapping[str, Curve], held_out: Sequence[Sequence[HeldOut]]
+             ) -> list[Sign]:
+    """Every sign there is while the reward rises; none while it does not, or before there is enough to tell.
+
+    Each of `held_out` is the scores on one dataset by one grader.
+    """
     reward = trend_of(curves.get(REWARD, ()))
     if reward is None or not reward.is_certain or reward.change <= 0:
         return []
     rise = f"The reward rose from {reward.first:.3g} to {reward.last:.3g}"
     trends = {name: trend for name, curve in curves.items() if (trend := trend_of(curve)) is not None}
     return [sign for sign in (_shorter(rise, trends), _longer(rise, trends), _poorer(rise, trends),
-                              _alike(rise, trends), _held_out(rise, held_out),
+                              _alike(rise, trends), *(_held_out(rise, scores) for scores in held_out),
                               *(_term(rise, name, trend_of(curve)) for name, curve in terms.items()))
             if sign is not None]
 
@@ -131,8 +139,9 @@ def _held_out(rise: str, scores: Sequence[HeldOut]) -> Sign | None:
     if best.score - last.score <= max(best.spread + last.spread, 0.01):
         return None
     return Sign("held_out_worse", (REWARD, HELD_OUT),
-                f"{rise} while the score on evaluation data fell from {best.score:.4f} at update {best.step} to "
-                f"{last.score:.4f} at update {last.step}. What the reward pays for is not what the evaluation asks.")
+                f"{rise} while the score on {last.dataset} by {shorten(last.grader, 80, placeholder='…')} fell from "
+                f"{best.score:.4f} at update {best.step} to {last.score:.4f} at update {last.step}. What the reward "
+                "pays for is not what the evaluation asks.")
 
 
 def _term(rise: str, name: str, trend: Trend | None) -> Sign | None:

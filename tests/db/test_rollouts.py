@@ -6,20 +6,21 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from optimize_site.kernel import accounts
+from evaluations.models import Evaluation
+from optimize_site.kernel import accounts, clock
 from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
 from optimize_site.kernel.garbage import BOOKKEEPING
 from optimize_site.kernel.management.commands.info import Command as Info
 from optimize_site.kernel.work import attempt_folder
-from registry.models import BaseModel
+from registry.models import BaseModel, Version
 from runs.management.commands.runs import Command
 from runs.models import Rollout, RolloutStep, Run
 from runs.operations.rollouts import UNREADABLE
-from runs.rollouts import rewards, text_index
+from runs.rollouts import text_index
 from runs.rollouts.queries import Asked, holds, in_order, places_of
 from runs.rollouts.render import rollouts_document
 from runs.rollouts.text_index import INDEX
-from tests.factories import make_adapter, make_device, make_run, put_weights
+from tests.factories import make_adapter, make_dataset, make_device, make_run, put_weights
 from tests.playing import STARTED, claim, end, reread, say
 from tests.rolling import completion, figures, rollouts, told
 
@@ -350,17 +351,57 @@ def test_what_only_a_rollout_mentions_keeps_no_bytes_alive():
     assert {"runs.Rollout", "runs.RolloutStep"} <= BOOKKEEPING
 
 
-def test_the_score_on_evaluation_data_is_held_against_a_rising_reward(run, client, ask, monkeypatch):
+@pytest.fixture
+def rising(run):
+    """A run whose reward rises, with the base model that it began from and the adapter that came of it."""
     base = put_weights(BaseModel.objects.get())
     made = make_adapter(run.workload, base, run_id=run.pk)
     say(run, claim(run), STARTED, *(figures(step, reward=0.1 * step) for step in range(1, 13)))
-    Run.objects.filter(pk=run.pk).update(model=made, base_revision=base.revision)
-    score = {"evaluationId": "e" * 64, "exactMatchRate": None, "dataset": "triage/eval:v1", "grader": "exact"}
-    scores = {base.version_id: score | {"meanScore": 0.7, "interval": [0.65, 0.75]},
-              made.pk: score | {"meanScore": 0.4, "interval": [0.35, 0.45]}}
-    monkeypatch.setattr(rewards, "best_scores_of_models", lambda models: {model: scores[model] for model in models})
+    reward = {"terms": [{"kind": "grader", "weight": 1, "grader": "exact"},
+                        {"kind": "model", "weight": 1, "model": made.pk, "instructions": "Be strict."}]}
+    Run.objects.filter(pk=run.pk).update(model=made, base_revision=base.revision,
+                                         config=run.config | {"reward": reward})
+    return reread(run), base.version, made
+
+
+def judged(run, model, score, *, dataset, grader="exact", told="", judge=None):
+    return Evaluation.objects.create(
+        workload=run.workload, model=model, dataset=dataset, content_hash=dataset.content_hash, grader=grader,
+        grader_instructions=told, judge=judge, base_model=run.base_model, phase="COMPLETED", mean_score=score,
+        ended_at=clock.now(), report={"interval": [score - 0.05, score + 0.05]})
+
+
+def test_the_score_on_evaluation_data_is_held_against_a_rising_reward(rising, client, ask):
+    run, base, made = rising
+    rows, other = make_dataset("triage/eval", 4), make_dataset("triage/other", 5)
+    judged(run, base, 0.7, dataset=rows)
+    last = judged(run, made, 0.4, dataset=rows)
     signs = client.get(f"/v1/training/runs/{run.pk}/rewards").json()["signs"]
     assert [(sign["sign"], sign["curves"]) for sign in signs] == [("held_out_worse", ["reward", "evaluation"])]
-    assert "fell from 0.7000 at update 0 to 0.4000 at update 12" in ask("rewards", run.pk)[1]
-    scores[made.pk]["dataset"] = "triage/other:v1"
+    assert "triage/eval:v1 by exact fell from 0.7000 at update 0 to 0.4000 at update 12" in ask("rewards", run.pk)[1]
+    Evaluation.objects.filter(pk=last.pk).update(dataset=other, content_hash=other.content_hash)
+    assert client.get(f"/v1/training/runs/{run.pk}/rewards").json()["signs"] == []
+
+
+@pytest.mark.parametrize(("grader", "told", "is_told"), [
+    ("exact", "", False), ("numeric", "", True), ("model:{base}", "Be strict.", True),
+    ("model:{made}", "Be strict.", False), ("model:{made}", "Be kind.", True)])
+def test_any_grader_that_the_reward_does_not_ask_raises_the_sign_even_over_the_training_rows(
+        rising, client, grader, told, is_told):
+    run, base, made = rising
+    rows, named = Version.objects.get(content_hash=run.config["dataset"]), grader.format(base=base.pk, made=made.pk)
+    judge = {"model:{made}": made, "model:{base}": base}.get(grader)
+    for model, score in ((base, 0.7), (made, 0.4)):
+        judged(run, model, score, dataset=rows, grader=named, told=told, judge=judge)
+    signs = client.get(f"/v1/training/runs/{run.pk}/rewards").json()["signs"]
+    assert [sign["sign"] for sign in signs] == (["held_out_worse"] if is_told else [])
+    by = f"model:{judge.reference}" if judge else named
+    assert not is_told or f"the score on {rows.reference} by {by} fell" in signs[0]["words"]
+
+
+def test_scores_under_different_graders_are_never_held_against_each_other(rising, client):
+    run, base, made = rising
+    rows = make_dataset("triage/eval", 4)
+    judged(run, base, 0.7, dataset=rows, grader="numeric")
+    judged(run, made, 0.4, dataset=rows, grader="exact")
     assert client.get(f"/v1/training/runs/{run.pk}/rewards").json()["signs"] == []

@@ -105,7 +105,7 @@ def test_a_term_that_falls_while_the_whole_rises_is_named():
     ([(0, 0.62, 0.03), (40, 0.41, 0.03)], True), ([(0, 0.4, 0.0), (20, 0.7, 0.05), (40, 0.5, 0.05)], True),
     ([(0, 0.62, 0.1), (40, 0.55, 0.1)], False), ([(0, 0.4, 0.02), (40, 0.6, 0.02)], False), ([(40, 0.4, 0.0)], False)])
 def test_a_score_on_evaluation_data_that_falls_beyond_its_intervals_is_told(scores, is_told):
-    found = signs_of({"reward": RISING}, {}, [HeldOut(*score, "evaluation") for score in scores])
+    found = signs_of({"reward": RISING}, {}, [[HeldOut(*score, "e", "triage/eval:v1", "exact") for score in scores]])
     assert [one.name for one in found] == (["held_out_worse"] if is_told else [])
     assert not is_told or found[0].curves == ("reward", "evaluation")
 
