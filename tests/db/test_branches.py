@@ -244,6 +244,16 @@ def ask(capsys, *argv):
     return status, capsys.readouterr().out
 
 
+def test_the_commands_tell_a_run_s_branches_and_what_led_to_one(parent, capsys):
+    child = branch(parent)
+    grandchild = branch_run(Wish(Snapshot.objects.get(run=parent, step=2), 3, submission_id="again"), actor=LOCAL).run
+    assert json.loads(ask(capsys, "branches", parent.pk, "-o", "json")[1])["total"] == 2
+    found = json.loads(ask(capsys, "branches", parent.pk, "--submission", "again", "-o", "json")[1])
+    assert [row["childRunId"] for row in found["branches"]] == [grandchild.pk]
+    status, out = ask(capsys, "ancestry", child.pk[:12])
+    assert status in (0, None) and out.index(parent.pk[:12]) < out.rindex(child.pk[:12])
+
+
 def test_a_branch_s_command_can_wait_for_it_and_tell_how_it_ended(parent, capsys, monkeypatch):
     def end(_):
         Run.objects.filter(parent=parent).update(phase="FAILED", failure_code="bad_row", ended_at=clock.now(),

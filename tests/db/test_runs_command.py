@@ -2,6 +2,7 @@
 
 import io
 import json
+from datetime import timedelta
 
 import pytest
 import yaml
@@ -297,6 +298,23 @@ def test_list_is_a_table_for_people_and_a_document_for_programs(ready, ask):
     assert json.loads(ask("list", "--json", "runId,phase")[1]) == [{"runId": run.pk, "phase": "RESOLVING_DATASET"}]
     assert ask("list", "--phase", "nonsense")[0] == 2
     assert ask("get", "0" * 64)[0] == 4
+
+
+def test_a_waiting_run_is_given_another_place_in_the_queue(ready, ask):
+    first, second, third = (make_run(configName=name) for name in ("first", "second", "third"))
+    status, out, said = ask("prioritize", third.pk)
+    assert status == 3 and "only runs that wait" in out + said
+    for place, run in enumerate((first, second, third)):
+        Run.objects.filter(pk=run.pk).update(phase="AWAITING_CAPACITY",
+                                             queued_at=run.created_at + timedelta(seconds=place))
+
+    def queue():
+        return list(Run.objects.order_by("queued_at").values_list("config_name", flat=True))
+
+    assert ask("prioritize", third.pk)[0] in (0, None)
+    assert queue() == ["third", "first", "second"]
+    assert ask("prioritize", third.pk, "--behind", first.pk[:12])[0] in (0, None)
+    assert queue() == ["first", "third", "second"]
 
 
 @pytest.mark.requirement("R175")

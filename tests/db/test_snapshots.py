@@ -112,6 +112,24 @@ def test_a_held_save_stays_until_its_holder_lets_go_or_is_released(saved):
     assert held(saved)[1] == []
 
 
+def test_the_commands_pin_unpin_and_clear_a_hold_that_was_left_behind(saved, capsys):
+    def ask(*words):
+        status = Snapshots().run(list(words))
+        return status, "".join(capsys.readouterr())
+
+    first = snapshot(saved, 1)
+    assert ask("pin", first.pk)[0] in (0, None)
+    assert ask("unpin", first.pk[:12])[0] in (0, None)
+    status, said = ask("unpin", first.pk)
+    assert status == 3 and "not pinned" in said
+    hold_snapshot(first, ["weights"], holder_kind="run", holder_id=saved.pk)
+    status, said = ask("release", first.pk, saved.pk[:12])
+    assert status == 3 and "is TRAINING" in said
+    SnapshotHold.objects.update(holder_id="a" * 64)
+    assert ask("release", first.pk, "aaaa")[0] in (0, None)
+    assert not SnapshotHold.objects.exists()
+
+
 @pytest.mark.requirement("R281")
 def test_a_save_of_weights_alone_is_not_resumed_from(run):
     attempt = claim(run)
