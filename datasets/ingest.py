@@ -207,7 +207,7 @@ def bad_lines(stretch: Stretch, name: str = "", *, is_whole: bool = True) -> Dat
 
 
 def _placed(line: int, problem: Problem, name: str) -> Problem:
-    where = f"{name} line {line}" if name else f"line {line}"
+    where = f"line {line} of {name}" if name else f"line {line}"
     return Problem(f"{where}: {problem.path}" if problem.path else where, problem.code, problem.message, problem.hint)
 
 

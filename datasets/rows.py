@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from datasets.strict_json import LineRefused, clipped, parse_line, parse_text
+from datasets.json_faults import clipped
+from datasets.strict_json import LineRefused, parse_line, parse_text
 from optimize_site.kernel.errors import Problem
 
 FORMAT = "chat-jsonl-v1"

@@ -155,7 +155,7 @@ def _with_lines_of(path: Path, cut: Cut, error: OperationError) -> OperationErro
     if cut.start and error.problems:
         before = count_lines(path, cut.start)
         error.problems = tuple(
-            replace(problem, path=re.sub(r"^(examples-\d+\.jsonl) line (\d+)",
-                                         lambda found: f"line {before + int(found[2])} ({found[1]} line {found[2]})",
+            replace(problem, path=re.sub(r"^line (\d+) of examples-\d+\.jsonl",
+                                         lambda found: f"line {before + int(found[1])} ({found[0]})",
                                          problem.path)) for problem in error.problems)
     return error

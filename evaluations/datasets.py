@@ -45,7 +45,7 @@ def _item_problems(line: Line) -> Iterator[Problem]:
         read_row(line.data)
     except RowRefused as error:
         for problem in error.problems:
-            where = f"items.jsonl line {line.number}"
+            where = f"line {line.number} of items.jsonl"
             yield Problem(f"{where}: {problem.path}" if problem.path else where, problem.code, problem.message,
                           problem.hint)
 

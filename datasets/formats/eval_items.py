@@ -74,7 +74,7 @@ def _count_items(path: Path) -> int:
 
 def _item_problem(line: Line, seen: dict[str, int]) -> Problem | None:
     """What is wrong with one item: it is an object, and an id it has is its own."""
-    where = f"{ITEMS}: line {line.number}"
+    where = f"line {line.number} of {ITEMS}"
     if line.is_too_long:
         return Problem(where, "line_too_long", f"The line is longer than {MAX_LINE_BYTES >> 20} MiB.")
     try:

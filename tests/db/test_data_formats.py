@@ -163,7 +163,7 @@ def test_items_that_ask_in_another_way_are_named_before_an_evaluation_starts():
     register_dataset("shop/items", [items(**{"items.jsonl": lines(ROW, {"input": "?"}).decode()})], actor=LOCAL)
     with pytest.raises(DatasetNotScorable, match="1 of the 2 items of shop/items:v1 cannot be asked") as refused:
         check_scorable(resolve_version("dataset", "shop/items"))
-    assert refused.value.problems[0].path.startswith("items.jsonl line 2")
+    assert refused.value.problems[0].path.startswith("line 2 of items.jsonl")
 
 
 def test_an_item_whose_answer_calls_tools_is_refused_as_a_row_is():

@@ -304,7 +304,7 @@ def test_bad_lines_are_named_as_those_of_the_shard_and_of_the_file(file, capsys)
     file.write_bytes(b"".join(lines))
     assert register(file, "--shard-size", "2KiB") == 3
     problem, = printed(capsys)["problems"]
-    assert problem["path"].startswith("line 31 (examples-00001.jsonl line 16): ")
+    assert problem["path"].startswith("line 31 (line 16 of examples-00001.jsonl): ")
     assert problem["code"] == "messages_missing"
     assert not Version.objects.exists()
 

@@ -1,5 +1,8 @@
 """Prepared token rows: trained as they stand, checked against the run's tokenizer and template before anything."""
 
+import json
+from pathlib import Path
+
 import jobs
 import pyarrow
 import pytest
@@ -11,6 +14,7 @@ from optimize_child.template import ChatTemplate
 from optimize_child.token_rows import IGNORED
 from pyarrow import parquet
 
+CASES = json.loads((Path(__file__).resolve().parents[1] / "token_row_cases.json").read_text())
 GOOD = ([1, 5, 6, 7, 2], [0, 0, 1, 1, 1])
 LONG = (list(range(3, 83)), [0] * 79 + [1])
 
@@ -77,21 +81,19 @@ def test_rows_made_under_the_runs_own_template_are_trained(read, tokenizer):
     assert len(read([GOOD], made=made)) == 1
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        (([1, 2], [0]), "loss_mask has 1 entries and input_ids has 2"),
-        (([], []), "it is empty"),
-        (([1, 10**6], [0, 1]), "outside the model's vocabulary"),
-        (([1, 2], [0, 2]), "not a list of 0 and 1"),
-        (([1, 2], [1, 1]), "selects the first token"),
-        (([1, 2], [0, 0]), "selects no token"),
-    ],
-)
-def test_a_row_that_cannot_be_trained_on_is_named_by_its_place(read, row, reason):
-    with pytest.raises(JobFailure, match=f"row 2: .*{reason}") as info:
-        read([GOOD, row])
+@pytest.mark.requirement("R104")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_a_row_that_cannot_be_trained_on_is_named_by_its_place_in_the_words_of_the_table(read, case):
+    with pytest.raises(JobFailure) as info:
+        read([GOOD, (case["tokens"], case["mask"])])
     assert info.value.code == "bad_row"
+    assert info.value.evidence["rows"] == [{"line": "row 2", "reason": " ".join(case["messages"])}]
+
+
+def test_a_token_that_the_model_does_not_know_is_named(read, tokenizer):
+    reason = f"The row holds the token 1000000; the model's vocabulary has {len(tokenizer)}."
+    with pytest.raises(JobFailure, match=reason):
+        read([GOOD, ([1, 10**6], [0, 1])])
 
 
 @pytest.mark.requirement("R091", "R095", "R096")

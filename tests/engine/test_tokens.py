@@ -43,7 +43,7 @@ def test_every_bad_row_is_named_by_its_line_with_its_reason(tmp_path, read):
         read(path)
     assert info.value.code == "bad_row"
     assert "2 rows cannot be trained on. line 3: messages: " in info.value.reason
-    assert "line 5: The line is not valid JSON" in info.value.reason
+    assert "line 5: The line is not JSON: Expecting value, at character 1." in info.value.reason
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path, read):

@@ -6,6 +6,7 @@ import json
 import stat
 import struct
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -219,10 +220,10 @@ def test_evaluation_items_are_counted_and_keep_their_fixture(tmp_path):
     ({"dataset.json": " " * (1 << 20) + "{}"}, "dataset.json", "descriptor_too_large"),
     ({"extra.txt": "x"}, "extra.txt", "unexpected_object"),
     ({"items.jsonl": "\n\n"}, "items.jsonl", "no_items"),
-    ({"items.jsonl": '{"id": "a"}\n{"id": "a"}'}, "items.jsonl: line 2: id", "id_repeated"),
-    ({"items.jsonl": '{"id": 7}'}, "items.jsonl: line 1: id", "id_invalid"),
-    ({"items.jsonl": "{}\n[1]"}, "items.jsonl: line 2", "not_an_object"),
-    ({"items.jsonl": "{}\n{"}, "items.jsonl: line 2", "not_json"),
+    ({"items.jsonl": '{"id": "a"}\n{"id": "a"}'}, "line 2 of items.jsonl: id", "id_repeated"),
+    ({"items.jsonl": '{"id": 7}'}, "line 1 of items.jsonl: id", "id_invalid"),
+    ({"items.jsonl": "{}\n[1]"}, "line 2 of items.jsonl", "not_an_object"),
+    ({"items.jsonl": "{}\n{"}, "line 2 of items.jsonl", "not_json"),
 ])
 def test_evaluation_items_are_refused_by_file_and_line(tmp_path, files, place, code):
     with pytest.raises(DatasetInvalid) as refused, read_eval_items(kept(tmp_path, items(**files))):
@@ -290,6 +291,17 @@ def test_an_entry_of_another_name_is_no_part_of_prepared_rows(tmp_path):
     with pytest.raises(DatasetInvalid) as refused, read_prepared(kept(tmp_path, data)):
         pass
     assert codes(refused) == [("file", "no_rows")]
+
+
+TOKEN_ROWS = json.loads((Path(__file__).resolve().parents[1] / "token_row_cases.json").read_text())
+
+
+@pytest.mark.requirement("R104")
+@pytest.mark.parametrize("case", TOKEN_ROWS, ids=lambda case: case["name"])
+def test_a_token_row_is_refused_in_the_words_that_a_job_uses(tmp_path, case):
+    reader = token_rows.Reader()
+    reader.read(0, str(kept(tmp_path, parquet([GOOD_TOKENS[0], (case["tokens"], case["mask"])]))))
+    assert [(bad.row, bad.message) for bad in reader.bad] == [(2, message) for message in case["messages"]]
 
 
 # Images

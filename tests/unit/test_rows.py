@@ -30,10 +30,8 @@ def refusals(line: bytes, rule: str = "chat") -> list:
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_a_row_is_judged_as_the_shared_table_says(case):
     found = refusals(case["line"].encode(), case.get("rule", "chat"))
-    assert [problem.code for problem in found] == [expected["code"] for expected in case["problems"]]
-    for problem, expected in zip(found, case["problems"], strict=True):
-        assert expected["path"] in ("", problem.path)
-        assert problem.message == expected.get("message", problem.message)
+    assert [{"path": problem.path, "code": problem.code, "message": problem.message} for problem in found] == (
+        case["problems"])
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["problems"]], ids=lambda case: case["name"])
@@ -48,15 +46,15 @@ def test_every_refusal_shows_the_right_form(case):
     (b"\xef\xbb\xbf" + GOOD.encode(), "byte_order_mark", ""),
     (b'{"messages": [{"role": "user", "role": "user", "content": "a"}]}', "duplicate_key", "messages[0].role"),
     (b'{"a": {"b\\u003a": 1, "b:": 2}}', "duplicate_key", "a.b:"),
-    (b'{"a": ' + b"[" * 900 + b"]" * 900 + b', "a": 1}', "duplicate_key", "a"),
-    (b'{"a": -Infinity}', "not_a_number", ""),
-    (b'{"a": 1e999}', "number_out_of_range", ""),
-    (b'{"a": ' + b"1" * 10_000 + b"}", "number_too_long", ""),
-    (b'{"a": 0.' + b"1" * 10_000 + b"}", "number_too_long", ""),
+    (b'{"a": ' + b"[" * 900 + b"]" * 900 + b', "a": 1}', "nested_too_deep", ""),
+    (b'{"a": -Infinity}', "not_a_number", "a"),
+    (b'{"a": 1e999}', "number_out_of_range", "a"),
+    (b'{"a": ' + b"1" * 10_000 + b"}", "number_too_long", "a"),
+    (b'{"a": 0.' + b"1" * 10_000 + b"}", "number_too_long", "a"),
     (b"[" * 100_000, "nested_too_deep", ""),
     (b'{"a": ' * 101 + b"1" + b"}" * 101, "nested_too_deep", ""),
     (b'{"messages": [{"role": "user", "content": "\\u0000"}]}', "nul_character", "messages[0].content"),
-    (b'{"a": "\\ud800"}', "lone_surrogate", ""),
+    (b'{"a": "\\ud800"}', "lone_surrogate", "a"),
     (b'{"a": "say "hello""}', "not_json", ""),
     (b'{"a": "first\nsecond"}', "not_json", ""),
     (b"{'a': 1}", "not_json", ""),

@@ -18,7 +18,7 @@ from optimize_child.models import load_model
 from optimize_child.question_rows import Prompts, QuestionRows
 from optimize_child.questions import answer_text, question_of, stop_ids
 from optimize_child.refusals import RefusedRows, refuse_rows
-from optimize_child.rows import LineRefused, check_row, has_images, read_row
+from optimize_child.rows import LineRefused, check_row, has_images, read_row, told
 from optimize_child.template import TemplateRefused
 from optimize_child.tokenizer import load_template, load_tokenizer
 
@@ -192,7 +192,7 @@ def _why_not(row: dict[str, Any]) -> str | None:
     """Why a row cannot be asked and compared; None when it can."""
     problems = check_row(row)
     if problems:
-        return "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
+        return told(problems)
     if has_images(row):
         return "the row has images, and this evaluation reads text"
     if row["messages"][-1].get("tool_calls"):

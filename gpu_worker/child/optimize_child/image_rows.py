@@ -18,7 +18,7 @@ from optimize_child.lines import Line, LineIndex, read_lines
 from optimize_child.masks import MaskRefused
 from optimize_child.refusals import RefusedRows, refuse_rows, refuse_untrained_rows
 from optimize_child.row_fit import LongRows, no_row_left
-from optimize_child.rows import LineRefused, check_row, read_row, tools_of
+from optimize_child.rows import LineRefused, check_row, read_row, told, tools_of
 from optimize_child.template import TemplateRefused
 from optimize_child.token_rows import IGNORED, RowStore, TokenRows
 from optimize_child.tokens import CORRECT, Reading
@@ -145,7 +145,7 @@ class _Collected:
         row = read_row(line.data)
         problems = check_row(row)
         if problems:
-            raise MaskRefused("; ".join(f"{problem.path}: {problem.message}" for problem in problems))
+            raise MaskRefused(told(problems))
         if tools_of(row):
             raise MaskRefused("the row offers tools, and a run over images renders none")
         return row

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from optimize_child.lines import Line
 from optimize_child.masks import MaskRefused
 from optimize_child.refusals import RefusedRows, refuse_rows
-from optimize_child.rows import LineRefused, check_pair, has_images, messages_of, read_row, tools_of
+from optimize_child.rows import LineRefused, check_pair, has_images, messages_of, read_row, told, tools_of
 from optimize_child.template import TemplateRefused
 from optimize_child.template_check import NotRendered, TemplateCheck, TemplateProblem
 
@@ -45,7 +45,7 @@ def _pair(line: Line, check: TemplateCheck) -> Pair:
     row = read_row(line.data)
     problems = check_pair(row)
     if problems:
-        raise MaskRefused("; ".join(f"{problem.path}: {problem.message}" for problem in problems))
+        raise MaskRefused(told(problems))
     chosen, rejected = ({"messages": [*row["prompt"], row[name]]} for name in ("chosen", "rejected"))
     if has_images(chosen):
         raise MaskRefused("the pair has images, and pairs are read as text")

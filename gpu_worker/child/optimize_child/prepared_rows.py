@@ -18,6 +18,7 @@ from optimize_child.token_rows import RowStore, TokenRows
 FORMAT = "prepared-tokens-v1"
 IDS, MASK = "input_ids", "loss_mask"
 BATCH_ROWS = 256
+HIGHEST_TOKEN = 1 << 31
 REGISTER_AGAIN = "Render the rows again, describe them, and register the new version."
 
 
@@ -95,13 +96,28 @@ def _lists(column: Any) -> Iterator[np.ndarray]:
 
 
 def _why_not(ids: np.ndarray, mask: np.ndarray, vocabulary: int) -> str:
-    """Why a row cannot be trained on; empty for a good one."""
+    """Why a row cannot be trained on, in the registry's words (tests/token_row_cases.json); empty for a good one."""
+    if not len(ids):
+        return "The row has no token."
     if len(ids) != len(mask):
-        return f"loss_mask has {len(mask)} entries and input_ids has {len(ids)}"
-    if not len(ids) or ids.min() < 0 or ids.max() >= vocabulary:
-        return f"input_ids holds tokens outside the model's vocabulary of {vocabulary}" if len(ids) else "it is empty"
-    if mask.min() < 0 or mask.max() > 1:
-        return "loss_mask is not a list of 0 and 1"
-    if mask[0]:
-        return "loss_mask selects the first token, which nothing predicts"
-    return "" if mask.any() else "loss_mask selects no token"
+        return f"The row has {len(ids)} tokens and {len(mask)} marks in its mask."
+    return " ".join([*_odd_tokens(ids, vocabulary), *_odd_marks(mask)])
+
+
+def _odd_tokens(ids: np.ndarray, vocabulary: int) -> Iterator[str]:
+    odd = ids[(ids < 0) | (ids >= HIGHEST_TOKEN)]
+    unknown = ids[ids >= vocabulary]
+    if len(odd):
+        yield f"The row holds the token {odd[0]}; a token is a number from 0 on."
+    elif len(unknown):
+        yield f"The row holds the token {unknown[0]}; the model's vocabulary has {vocabulary}."
+
+
+def _odd_marks(mask: np.ndarray) -> Iterator[str]:
+    odd = mask[(mask < 0) | (mask > 1)]
+    if len(odd):
+        yield f"The mask holds {odd[0]}; a mark is 0 or 1."
+    elif mask[0]:
+        yield "The mask marks the first token, which no token before it predicts."
+    elif not mask.any():
+        yield "The mask marks no token, so that the row trains nothing."

@@ -11,7 +11,7 @@ from optimize_child.failures import JobFailure
 from optimize_child.lines import Line, LineIndex, read_lines
 from optimize_child.questions import Question, question_of
 from optimize_child.refusals import RefusedRows, count_rows, refuse_rows
-from optimize_child.rows import LineRefused, check_row, has_images, read_row, text_of, tools_of
+from optimize_child.rows import LineRefused, check_row, has_images, read_row, text_of, told, tools_of
 from optimize_child.template import ChatTemplate, TemplateRefused
 from optimize_child.token_rows import RowStore, TokenRows
 
@@ -134,7 +134,7 @@ def why_not(row: dict[str, Any]) -> str | None:
     """Why completions of a row cannot be sampled and scored; None when they can."""
     problems = check_row(row)
     if problems:
-        return "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
+        return told(problems)
     if has_images(row):
         return "the row has images, and a reinforcement run reads text"
     if tools_of(row):

@@ -9,16 +9,15 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+from optimize_child.json_faults import MAX_DEPTH, MAX_NUMBER_DIGITS, Fault, children, clipped, fault_of
 
 ROLES = ("system", "user", "assistant", "tool")
 ANSWERS = ("chosen", "rejected")
-MAX_DEPTH = 100
-MAX_NUMBER_DIGITS = 1000
 ALWAYS_FITS = 300
 MAX_PATH_CHARACTERS = 300
-SHOWN_CHARACTERS = 60
+MAX_PROBLEMS = 20
 UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 _DIGITS = re.compile(f"[0-9]{{{MAX_NUMBER_DIGITS + 1}}}")
@@ -26,20 +25,21 @@ _ESCAPED = re.compile(r"%(?:2e|2f|5c|25|00)", re.IGNORECASE)
 _ROOTED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-class Problem(NamedTuple):
-    """One thing wrong with a row: where, a stable code, a sentence."""
-
-    path: str
-    code: str
-    message: str
+Problem = Fault
+"""One thing wrong with a row: where, a stable code, a sentence."""
 
 
 class LineRefused(Exception):
     """The line holds no JSON object at all."""
 
     def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.message)
+        super().__init__(told([problem]))
         self.problem = problem
+
+
+def told(problems: list[Problem]) -> str:
+    """What is wrong with a row as one text: each place and its sentence."""
+    return "; ".join(f"{path}: {message}" if path else message for path, _, message in problems)
 
 
 # One line of JSON -----------------------------------------------------------------------------------------------------
@@ -56,43 +56,36 @@ def read_row(line: bytes) -> dict[str, Any]:
 def _parse(line: bytes) -> Any:
     try:
         value = _DECODER.decode(line.decode())
-    except UnicodeDecodeError:
-        raise LineRefused(Problem("", "not_utf8", "The line is not valid UTF-8.")) from None
-    except json.JSONDecodeError as error:
-        raise LineRefused(_not_json(line, error)) from None
-    except RecursionError:
-        raise LineRefused(_too_deep()) from None
-    _refuse_depth(line, value)
-    _refuse_signs(line, value)
+    except (ValueError, RecursionError, _Faulty):
+        raise LineRefused(fault_of(line) or Problem("", "not_json", "The line is not JSON.")) from None
+    if _is_deep(line, value) or _has_odd_signs(line):
+        fault = fault_of(line)
+        if fault is not None:
+            raise LineRefused(fault)
     return value
 
 
-def _not_json(line: bytes, error: json.JSONDecodeError) -> Problem:
-    if line.startswith(b"\xef\xbb\xbf"):
-        return Problem("", "byte_order_mark", "A byte order mark stands inside the file; one may only open it.")
-    return Problem("", "not_json", f"The line is not valid JSON: {error.msg} at column {error.colno}.")
+class _Faulty(Exception):
+    """Something that Python's parser lets through and the rule does not."""
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     body = dict(pairs)
     if len(body) < len(pairs):
-        seen: set[str] = set()
-        name = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise LineRefused(Problem("", "duplicate_key", f'The key "{name}" appears twice in one object.'))
+        raise _Faulty
     return body
 
 
 def _no_constant(_text: str) -> None:
-    raise LineRefused(Problem("", "not_a_number", "NaN and Infinity are not JSON."))
+    raise _Faulty
 
 
 def _number(text: str) -> float:
     if len(text) > MAX_NUMBER_DIGITS and _DIGITS.search(text):
-        reason = f"A number has more than {MAX_NUMBER_DIGITS} digits."
-        raise LineRefused(Problem("", "number_too_long", reason))
+        raise _Faulty
     value = float(text)
     if math.isinf(value):
-        raise LineRefused(Problem("", "number_out_of_range", "A number is too large."))
+        raise _Faulty
     return value
 
 
@@ -108,62 +101,37 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _refuse_depth(line: bytes, value: Any) -> None:
+def _is_deep(line: bytes, value: Any) -> bool:
     if line.count(b"[") + line.count(b"{") <= MAX_DEPTH:
-        return
+        return False
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [item for holder in level for item in _children(holder) if isinstance(item, dict | list)]
+        level = [item for holder in level for _, item in children(holder) if isinstance(item, dict | list)]
         if not level:
-            return
-    raise LineRefused(_too_deep())
+            return False
+    return True
 
 
-def _too_deep() -> Problem:
-    return Problem("", "nested_too_deep", f"The line nests more than {MAX_DEPTH} levels deep.")
-
-
-def _children(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
-
-
-def _refuse_signs(line: bytes, value: Any) -> None:
-    """U+0000 and halves of surrogate pairs: only an escape can spell them in good UTF-8."""
-    if b"\\u0000" not in line and b"\\ud" not in line and b"\\uD" not in line:
-        return
-    for text in _texts(value):
-        if "\0" in text:
-            raise LineRefused(Problem("", "nul_character", "The text holds the character U+0000."))
-        if any("\ud800" <= sign <= "\udfff" for sign in text):
-            raise LineRefused(Problem("", "lone_surrogate", "Half of a surrogate pair stands alone."))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from value
-    for item in _children(value):
-        yield from _texts(item)
+def _has_odd_signs(line: bytes) -> bool:
+    """Whether U+0000 or half of a surrogate pair may stand in it: only an escape can spell them in good UTF-8."""
+    return b"\\u0000" in line or b"\\ud" in line or b"\\uD" in line
 
 
 # A chat row ----------------------------------------------------------------------------------------------------------
 
 
 def check_row(row: dict[str, Any]) -> list[Problem]:
-    """Everything that is wrong with a chat row; empty for a good one."""
+    """What is wrong with a chat row, the first MAX_PROBLEMS of it; empty for a good one."""
     messages = row.get("messages")
     problems = _check_tools(row)
     if not isinstance(messages, list) or not messages:
         text = 'A row needs "messages": a list of chat messages, oldest first.'
-        return [*problems, Problem("messages", "messages_missing", text)]
+        return [*problems, Problem("messages", "messages_missing", text)][:MAX_PROBLEMS]
     problems += _check_messages("messages", messages)
     if problems:
-        return problems
-    return [*_check_calls_answered("messages", messages, len(messages) - 1), *_check_end(messages)]
+        return problems[:MAX_PROBLEMS]
+    unanswered = _check_calls_answered("messages", messages, len(messages) - 1)
+    return [*unanswered[:MAX_PROBLEMS], *_check_end(messages)]
 
 
 def _check_messages(path: str, messages: list[Any]) -> list[Problem]:
@@ -176,7 +144,8 @@ def _check_message(path: str, message: Any, is_first: bool) -> list[Problem]:
         return [Problem(path, "message_not_an_object", "A message is an object with a role and a content.")]
     role = message.get("role")
     if role not in ROLES:
-        text = f"The role is {json.dumps(role)}; it must be system, user, assistant or tool."
+        shown = clipped(json.dumps(role, ensure_ascii=False))
+        text = f"The role is {shown}; it must be system, user, assistant or tool."
         return [Problem(f"{path}.role", "role_unknown", text)]
     problems = [] if role != "system" or is_first else [_late_system(path)]
     if message.get("function_call") is not None:
@@ -205,25 +174,25 @@ def _check_content(path: str, message: dict[str, Any]) -> list[Problem]:
         return [Problem(f"{path}.content", "content_missing", "The message has no content.")]
     if not isinstance(content, list):
         return [Problem(f"{path}.content", "content_invalid", "The content is a text or a list of parts.")]
-    parts = (_check_part(f"{path}.content[{index}]", part, message["role"]) for index, part in enumerate(content))
-    return [problem for problem in parts if problem]
+    parts = [_check_part(f"{path}.content[{index}]", part, message["role"]) for index, part in enumerate(content)]
+    return [problem for found in parts for problem in found]
 
 
-def _check_part(path: str, part: Any, role: str) -> Problem | None:
+def _check_part(path: str, part: Any, role: str) -> list[Problem]:
     kind = part.get("type") if isinstance(part, dict) else None
     if kind == "text" and isinstance(part.get("text"), str):
-        return None
+        return []
     if kind == "image" and _is_name(part.get("path")):
         return _check_image(path, part["path"], role)
     text = 'A part is {"type": "text", "text": …} or {"type": "image", "path": …}.'
-    return Problem(path, "content_part_invalid", text)
+    return [Problem(path, "content_part_invalid", text)]
 
 
-def _check_image(place: str, path: str, role: str) -> Problem | None:
-    if role != "user":
-        return Problem(place, "image_misplaced", "Only a user message may hold an image.")
+def _check_image(place: str, path: str, role: str) -> list[Problem]:
+    misplaced = Problem(place, "image_misplaced", "Only a user message may hold an image.")
     fault = _path_fault(path)
-    return Problem(f"{place}.path", "image_path_invalid", f'The path "{_clipped(path)}" {fault}.') if fault else None
+    wrong = Problem(f"{place}.path", "image_path_invalid", f'The path "{clipped(path)}" {fault}.')
+    return [misplaced] * (role != "user") + [wrong] * bool(fault)
 
 
 def _path_fault(path: str) -> str:
@@ -239,10 +208,6 @@ def _path_fault(path: str) -> str:
     if not {"", ".", ".."}.isdisjoint(path.split("/")):
         return "leaves its folder or names one twice; . and .. are no part of a path"
     return ""
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
 def _check_tool_calls(path: str, message: dict[str, Any]) -> list[Problem]:
@@ -277,7 +242,7 @@ def _check_ids_differ(path: str, calls: list[dict[str, Any]]) -> list[Problem]:
     problems = []
     for index, call in enumerate(calls):
         if call["id"] in seen:
-            text = f'Two calls of one message share the id "{call["id"]}".'
+            text = f'Two calls of one message share the id "{clipped(call["id"])}".'
             problems.append(Problem(f"{path}[{index}].id", "tool_call_id_repeated", text))
         seen.add(call["id"])
     return problems
@@ -302,12 +267,12 @@ def _check_calls_answered(path: str, messages: list[dict[str, Any]], end: int) -
 
 
 def _unknown_id(path: str, id_: str) -> Problem:
-    text = f'No call before this message waits for an answer to "{_clipped(id_)}".'
+    text = f'No call before this message waits for an answer to "{clipped(id_)}".'
     return Problem(f"{path}.tool_call_id", "tool_call_id_unknown", text)
 
 
 def _unanswered(path: str, id_: str) -> Problem:
-    return Problem(path, "tool_call_unanswered", f'The call "{_clipped(id_)}" is not answered by a tool message.')
+    return Problem(path, "tool_call_unanswered", f'The call "{clipped(id_)}" is not answered by a tool message.')
 
 
 def _check_end(messages: list[dict[str, Any]]) -> list[Problem]:
@@ -350,7 +315,7 @@ def _is_name(value: Any) -> bool:
 
 
 def check_pair(row: dict[str, Any]) -> list[Problem]:
-    """Everything that is wrong with a preference pair; empty for a good one."""
+    """What is wrong with a preference pair, the first MAX_PROBLEMS of it; empty for a good one."""
     prompt, problems = row.get("prompt"), _check_tools(row)
     if isinstance(prompt, list) and prompt:
         problems += _check_messages("prompt", prompt)
@@ -359,7 +324,7 @@ def check_pair(row: dict[str, Any]) -> list[Problem]:
         problems.append(Problem("prompt", "pair_incomplete", text))
     for name in ANSWERS:
         problems += _check_answer(name, row.get(name))
-    return problems or _check_sense(row)
+    return (problems or _check_sense(row))[:MAX_PROBLEMS]
 
 
 def _check_answer(name: str, answer: Any) -> list[Problem]:

@@ -13,7 +13,7 @@ from optimize_child.lines import Line, read_lines
 from optimize_child.masks import Conversation, MaskRefused, Policy, Span, token_mask
 from optimize_child.refusals import RefusedRows, refuse_rows, refuse_untrained_rows
 from optimize_child.row_fit import LongRows, no_row_left
-from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, tools_of
+from optimize_child.rows import LineRefused, check_row, has_images, messages_of, read_row, told, tools_of
 from optimize_child.system_alone import SystemAlone
 from optimize_child.template import ChatTemplate, TemplateRefused
 from optimize_child.template_check import TemplateCheck
@@ -114,7 +114,7 @@ class _Reader:
         row = read_row(line.data)
         problems = check_row(row)
         if problems:
-            raise MaskRefused("; ".join(f"{problem.path}: {problem.message}" for problem in problems))
+            raise MaskRefused(told(problems))
         if has_images(row):
             raise MaskRefused("the row has images, and this run trains on text")
         messages, tools = messages_of(row), tools_of(row)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from optimize_child.rows import ANSWERS, Problem, check_pair, check_row, has_images, messages_of, tools_of
+from optimize_child.rows import ANSWERS, Problem, check_pair, check_row, has_images, messages_of, told, tools_of
 
 CHAT, PREFERENCE = "chat-jsonl-v1", "preference-jsonl-v1"
 
@@ -46,7 +46,7 @@ def _pair(source: dict[str, Any]) -> Row:
 
 def _require_good(problems: list[Problem]) -> None:
     if problems:
-        raise RowRefused("; ".join(f"{problem.path}: {problem.message}" for problem in problems))
+        raise RowRefused(told(problems))
 
 
 def said(conversations: list[list[Message]]) -> str:
