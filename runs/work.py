@@ -27,7 +27,7 @@ from runs.models import Metric, Run, Snapshot
 from runs.operations import pausing, smoke
 from runs.operations.ending import fail_run
 from runs.operations.length_check import WAITING
-from runs.operations.resting import is_pausing, rest
+from runs.operations.resting import failure_words, has_rested_at, is_pausing, rest
 from runs.operations.rollouts import keep_rollouts
 from runs.operations.smaller_passes import OUT_OF_DEVICE_MEMORY, halved_execution, halved_warning
 from runs.phases import LOST, PHASES
@@ -65,7 +65,7 @@ class RunWork(OneByOne):
         common = {"base_model": _base_model_part(row), "dataset": _rows_part(row, "dataset"), "config": row.config,
                   "execution": row.execution, "resume": resume, "start": _start_part(row),
                   "total_steps": row.total_steps if row.parent_id or row.smoke else None,
-                  "pause_at": _pause_at(row, resume), "is_first_attempt": attempt.number == 1,
+                  "pause_at": _pause_at(row), "is_first_attempt": attempt.number == 1,
                   "strict": bool(setting("trainer.jobs.strict-compute"))}
         if row.method in REINFORCEMENT:
             folder = attempt_folder(attempt.pk)
@@ -100,9 +100,11 @@ class RunWork(OneByOne):
         elif row.cancel_requested_at is not None:
             _move(row, "CLEANING_UP", reason="cancelled", failure_code="", failure_reason="", failure_hint="",
                   failure_evidence={})
+        elif _is_where_its_plan_pauses(row):
+            _rest(row, ending)
         elif ending.outcome == "failed":
-            _settle_failure(row, attempt)
-        elif is_pausing(row) or (ending.outcome == "stopped" and _paused_by_plan(row, attempt)):
+            _settle_failure(row, attempt, ending)
+        elif is_pausing(row):
             _rest(row, ending)
         elif ending.outcome == "stopped":
             _requeue(row, reason="The job was stopped and waits for a device again.", through_pausing=True)
@@ -147,10 +149,10 @@ def _start_part(row: Run) -> dict[str, Any] | None:
             "manifest_sha256": source.manifest_sha256, "state_manifest_sha256": source.state_manifest_sha256 or None}
 
 
-def _pause_at(row: Run, resume: dict[str, Any] | None) -> int | None:
+def _pause_at(row: Run) -> int | None:
     """The update at which the plan pauses, until it has: a resumed run does not rest there again."""
-    passed = resume is not None and row.pause_at_step is not None and resume["step"] >= row.pause_at_step
-    return None if passed else row.pause_at_step
+    at = row.pause_at_step
+    return None if at is None or has_rested_at(row, at) else at
 
 
 def _choose_snapshot(row: Run) -> dict[str, Any] | None:
@@ -320,21 +322,29 @@ def _charge(row: Run, attempt: Attempt) -> None:
     _keep(row, device_seconds=row.device_seconds + seconds * row.execution["gpus"])
 
 
-def _settle_failure(row: Run, attempt: Attempt) -> None:
+def _settle_failure(row: Run, attempt: Attempt, ending: Ending) -> None:
     """A failure that may pass is tried once more; the same one twice in a row, or one that would repeat, is the end."""
     smaller = halved_execution(row) if row.failure_code == OUT_OF_DEVICE_MEMORY else None
     if smaller is not None:
         _keep(row, execution=smaller, warnings=[*row.warnings, halved_warning(smaller)])
-        _requeue(row, reason=row.failure_reason)
+        _try_again(row, ending)
         return
     if row.failure_code in TRIED_AGAIN and _previous_code(row, attempt) != row.failure_code:
-        _requeue(row, reason=row.failure_reason)
+        _try_again(row, ending)
         return
     hint = row.failure_hint
     if row.failure_code == killed.CODE:
         hint = killed.with_judges(hint, row.predicted_memory)
     fail_run(row, code=row.failure_code or "unexpected", hint=hint, evidence=row.failure_evidence,
              reason=row.failure_reason or "The job failed without a reason.")
+
+
+def _try_again(row: Run, ending: Ending) -> None:
+    """Back to the line, or to the rest that was asked for, which then says what failed."""
+    if is_pausing(row):
+        _rest(row, ending)
+    else:
+        _requeue(row, reason=row.failure_reason)
 
 
 def _previous_code(row: Run, attempt: Attempt) -> str:
@@ -397,18 +407,31 @@ def _exit_words(ending: Ending) -> str:
     return f"status {ending.exit['code']}" if ending.exit.get("code") is not None else "no exit record"
 
 
-def _paused_by_plan(row: Run, attempt: Attempt) -> bool:
-    """Whether the attempt stopped at the update its plan pauses at; one that went on from there has passed it."""
+def _is_where_its_plan_pauses(row: Run) -> bool:
+    """Whether the save of the update at which its plan pauses is committed, and the run has not rested there yet.
+
+    However its job ended then: it trains no further than there. At the last update there is nothing to pause for.
+    """
     at = row.pause_at_step
-    return at is not None and row.saved_step == at and (attempt.resumed_step or 0) < at
+    if at is None or (row.saved_step or 0) < at or (row.total_steps is not None and at >= row.total_steps):
+        return False
+    return not has_rested_at(row, at)
 
 
 def _rest(row: Run, ending: Ending) -> None:
     """A pause comes about, also where the job died on its way: nothing is held, and what was saved is what counts."""
     if row.phase != "PAUSING":
-        _move(row, "PAUSING", reason="The job ended while a pause was asked for.")
-    failed = ending.outcome == "lost" and (row.pause or {}).get("checkpoint") == "save"
-    rest(row, failure=f"The job ended with {_exit_words(ending)} before it had saved." if failed else "")
+        _move(row, "PAUSING", reason="The job ended where it was to pause.")
+    rest(row, ended=_pausing_end(row, ending))
+
+
+def _pausing_end(row: Run, ending: Ending) -> str:
+    """How a job ended that was asked to save, in case it had not; empty where it had trained nothing to be saved."""
+    if ending.outcome == "failed":
+        return failure_words(row)
+    if ending.outcome == "stopped":
+        return "The job stopped before it had saved." if row.observed_step else ""
+    return f"The job ended with {_exit_words(ending)} before it had saved."
 
 
 def _requeue(row: Run, *, reason: str, through_pausing: bool = False) -> None:

@@ -26,7 +26,7 @@ from runs.operations.holds import RUN, let_go
 from runs.operations.judging import hold_judges, judges_of, living_judges, note_wait
 from runs.operations.length_check import check_lengths, opening_of
 from runs.operations.recording import register_adapter
-from runs.operations.resting import is_pausing, rest
+from runs.operations.resting import failure_words, is_pausing, rest
 from runs.operations.sampler_room import prepared_sampler_problem
 from runs.operations.smoke import judgement_of, unjudged_columns
 from runs.phases import BEFORE_A_JOB, PHASES
@@ -61,10 +61,12 @@ def advance_run(run_id: str) -> None:
 
 def _step(run: Run) -> None:
     if run.cancel_requested_at is not None and run.phase in BEFORE_A_JOB:
-        _move(run, "CLEANING_UP", reason="cancelled")
+        _move(run, "CLEANING_UP", reason="cancelled", failure_code="", failure_reason="", failure_hint="",
+              failure_evidence={})
         return
     if is_pausing(run) and run.phase in BEFORE_A_JOB:
-        rest(run, reason="It held no device.")
+        # Asked for in the moment in which its job ended: the job never knew.
+        rest(run, ended=failure_words(run) or "The job had ended before it was asked to save.")
         return
     step = STEPS.get(run.phase)
     if step is not None:

@@ -7,7 +7,7 @@ import pytest
 
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.models import Lease
-from runs import render
+from runs import queries, render
 from runs.errors import (
     CheckpointUnknown,
     NothingToResume,
@@ -131,13 +131,52 @@ def test_a_job_that_dies_while_pausing_leaves_a_paused_run_that_tells_the_truth(
     assert ("signal 9" in run.pause["reason"]) == (checkpoint == "save")
 
 
-def test_a_job_that_is_to_be_tried_again_rests_first_where_a_pause_was_asked_for(run):
+@pytest.mark.requirement("R283")
+@pytest.mark.parametrize(("said", "outcome", "why"), [
+    ([failure("unexpected")], "failed", "It broke. Mend it."),
+    ([], "stopped", "The job stopped before it had saved."),
+    ([], "lost", "The job ended with signal 9 before it had saved."),
+])
+def test_a_save_that_did_not_come_about_is_told_with_its_reason_everywhere(run, said, outcome, why, capsys):
     attempt = trained(run)
     pause(run)
+    WORK.ask(WORK.get(run.pk))
+    say(run, attempt, *said)
+    run = end(run, attempt, outcome, exit={"signal": 9, "code": None} if outcome == "lost" else None)
+    assert (run.phase, run.pause["state"], run.pause["savedStep"]) == ("PAUSED", "failed", 2)
+    told = f"The save that was asked for did not come about. {why}"
+    assert run.pause["reason"] == queries.events_of(run).filter(type="run.paused").get().reason == told
+    Command().run(["get", run.pk])
+    assert f"Paused; it goes on from update 2. {told}" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.requirement("R283")
+def test_a_pause_asked_for_in_the_moment_in_which_the_job_failed_says_so_too(run):
+    attempt = trained(run)
     say(run, attempt, failure("unexpected"))
     end(run, attempt, "failed")
+    Run.objects.update(pause={"checkpoint": "save", "state": "requested", "requestedBy": "ada"})
     advance_run(run.pk)
-    assert reread(run).phase == "PAUSED"
+    run = reread(run)
+    assert (run.phase, run.pause["state"], run.pause["savedStep"]) == ("PAUSED", "failed", 2)
+    assert run.pause["reason"].endswith("did not come about. It broke. Mend it.")
+
+
+def test_a_job_that_dies_behind_the_save_that_was_asked_for_has_paused(run):
+    attempt = trained(run)
+    pause(run)
+    WORK.ask(WORK.get(run.pk))
+    say(run, attempt, save(attempt, 3))
+    run = end(run, attempt, "lost", exit={"signal": 9})
+    assert (run.phase, run.pause["state"], run.pause["reason"], run.pause["savedStep"]) == ("PAUSED", "paused", "", 3)
+
+
+def test_a_run_that_was_to_be_tried_again_and_is_cancelled_has_not_failed(run):
+    attempt = trained(run)
+    say(run, attempt, failure("unexpected"))
+    end(run, attempt, "failed")
+    run = cancel_run(reread(run), actor=LOCAL)
+    assert (run.phase, run.failure_code, run.failure_reason) == ("CANCELLED", "", "")
 
 
 def test_a_run_that_finishes_before_the_pause_reaches_it_is_completed(run):
@@ -202,20 +241,14 @@ def test_a_resumed_run_says_which_save_it_went_on_from_or_that_none_was_left(run
 
 @pytest.mark.requirement("R286")
 def test_cancelling_a_resumed_run_leaves_the_earlier_pause_as_it_ended(run):
-    attempt = trained(run)
+    attempt = trained(run, saved=3)
     pause(run)
     end(run, attempt, "stopped")
     resume_run(reread(run), actor=LOCAL)
     cancel_run(reread(run), actor=LOCAL)
     assert reread(run).phase == "CANCELLED"
-    kept = [event.data["pause"] for event in run_events(run) if event.data.get("pause")]
+    kept = [event.data["pause"] for event in queries.events_of(run) if event.data.get("pause")]
     assert [pause["state"] for pause in kept] == ["paused"]
-
-
-def run_events(run):
-    from runs.queries import events_of
-
-    return events_of(run)
 
 
 def test_of_two_resumes_one_is_told_that_the_run_goes_on_already(run):
@@ -232,15 +265,58 @@ def test_a_run_that_is_not_paused_is_not_resumed(run):
         resume_run(run, actor=LOCAL)
 
 
-def test_a_plan_may_state_the_update_at_which_it_pauses(run):
-    Run.objects.update(pause_at_step=3)
+def end_at_its_save(run, outcome, *said):
+    """The job trains to update 3, where its plan pauses, saves, and then ends so."""
     attempt = claim(run)
     assert WORK.plan(WORK.get(run.pk), attempt)["pause_at"] == 3
-    say(run, attempt, STARTED, metrics(3), save(attempt, 3), {"type": "stopped", "reason": "pause", "step": 3})
-    run = end(run, attempt, "stopped")
-    assert (run.phase, run.pause["savedStep"], run.pause["requestedBy"]) == ("PAUSED", 3, "plan")
-    resume_run(run, actor=LOCAL)
+    say(run, attempt, STARTED, {"type": "plan_size", "totalSteps": 6}, metrics(3), save(attempt, 3), *said)
+    return end(run, attempt, outcome, exit={"signal": 9, "oom_kill": outcome == "lost"})
+
+
+def goes_on(run):
+    """Resumed, the run trains behind its pause and rests there no second time."""
+    resume_run(reread(run), actor=LOCAL)
     again = claim(run)
     assert WORK.plan(WORK.get(run.pk), again)["pause_at"] is None
     again.save(update_fields=["resumed_step"])
-    assert end(run, again, "stopped").phase == "AWAITING_CAPACITY"
+    return again
+
+
+@pytest.mark.requirement("R285")
+@pytest.mark.parametrize(("outcome", "said"), [
+    ("stopped", [{"type": "stopped", "reason": "pause", "step": 3}]), ("stopped", []), ("lost", []),
+    ("failed", [failure("unexpected")]), ("failed", [failure("disk_full")])])
+def test_a_run_whose_plan_pauses_rests_at_that_save_once_however_its_job_ended(run, outcome, said):
+    Run.objects.update(pause_at_step=3)
+    run = end_at_its_save(run, outcome, *said)
+    assert (run.phase, run.pause["savedStep"], run.pause["requestedBy"]) == ("PAUSED", 3, "plan")
+    assert (run.pause["state"], run.pause["reason"]) == ("paused", "")
+    again = goes_on(run)
+    assert end(run, again, outcome, exit={"signal": 9}).phase in {"AWAITING_CAPACITY", "CLEANING_UP"}
+
+
+def test_a_run_goes_on_behind_the_pause_of_its_plan_also_from_an_older_save(run):
+    Run.objects.update(pause_at_step=3)
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(2), save(attempt, 2), metrics(3), save(attempt, 3))
+    end(run, attempt, "stopped")
+    (queries.folder_of_snapshot(run.snapshots.get(step=3)) / "optimizer.pt").write_bytes(b"damaged")
+    again = goes_on(run)
+    assert again.resumed_step == 2
+
+
+def test_a_pause_asked_for_at_the_update_of_the_plans_pause_is_both(run):
+    Run.objects.update(pause_at_step=3)
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(3))
+    pause(run)
+    say(run, attempt, save(attempt, 3))
+    assert end(run, attempt, "lost", exit={"signal": 9}).pause["state"] == "paused"
+    goes_on(run)
+
+
+def test_a_plan_that_pauses_at_the_last_update_has_nothing_to_pause_for(run):
+    Run.objects.update(pause_at_step=6)
+    attempt = claim(run)
+    say(run, attempt, STARTED, {"type": "plan_size", "totalSteps": 6}, metrics(6), save(attempt, 6, final=True))
+    assert end(run, attempt, "lost", exit={"signal": 9}).phase == "AWAITING_CAPACITY"

@@ -1,8 +1,8 @@
 """Runs under every order of what operators, jobs, workers and the reconciler do, found by a state machine.
 
 Each step calls the real operations on real rows; jobs are played. After each step the invariants hold: phases follow
-each other as the table says, a slot is held exactly by an active run, figures have no gap, and no save that somebody
-may go on from is gone.
+each other as the table says, a slot is held exactly by an active run, figures have no gap, no save that somebody may go
+on from is gone, and a run whose plan pauses rests there once.
 
 The suite plays a few orders, the same each time. OPTIMIZE_TEST_ORDERS=500 plays so many others, twice as long ones.
 """
@@ -49,7 +49,7 @@ from runs.verify_records import check_records
 from tests.factories import make_device, make_run
 from tests.playing import STARTED, WORK, end, failure, metrics, save, say, stage
 
-SLOTS, STEPS, MOST_RUNS = 2, 6, 4
+SLOTS, STEPS, MOST_RUNS, PAUSES_AT = 2, 6, 4, 3
 PICK = st.integers(0, 11)
 CODES = ("unexpected", "bad_row", "out_of_device_memory", "snapshot_invalid")
 WISHES = (
@@ -65,12 +65,17 @@ WISHES = (
 class Job:
     """The played process of one attempt: where it is in its plan, and the saves it made."""
 
-    def __init__(self, attempt, resumed):
-        self.attempt, self.step, self.saved = attempt, resumed or 0, set()
+    def __init__(self, attempt, plan):
+        self.attempt, self.pause_at, self.saved = attempt, plan["pause_at"], set()
+        self.step = plan["resume"]["step"] if plan["resume"] else 0
 
     @property
     def run(self):
         return Run.objects.get(pk=self.attempt.holder_id)
+
+    @property
+    def rests(self):
+        return self.step == self.pause_at
 
 
 class Runs(RuleBasedStateMachine):
@@ -94,14 +99,14 @@ class Runs(RuleBasedStateMachine):
 
     @initialize()
     def a_run_that_trains(self):
-        self.submit()
+        self.submit(PAUSES_AT)
         self.claim(0, True)
         self.train(0, 2, True)
 
     @precondition(lambda self: len(self.runs) < MOST_RUNS)
-    @rule()
-    def submit(self):
-        self.runs.append(make_run().pk)
+    @rule(pauses_at=st.sampled_from([None, PAUSES_AT]))
+    def submit(self, pauses_at):
+        self.runs.append(make_run(**({"pauseAtStep": pauses_at} if pauses_at else {})).pk)
         advance_all()
 
     @precondition(lambda self: len(self.runs) < MOST_RUNS)
@@ -142,7 +147,8 @@ class Runs(RuleBasedStateMachine):
             return
         plan = WORK.plan(WORK.get(attempt.holder_id), attempt)
         attempt.save(update_fields=["resumed_step"])
-        self.jobs[slot] = Job(attempt, plan["resume"]["step"] if plan["resume"] else None)
+        assert plan["pause_at"] is None or (plan["resume"] or {"step": 0})["step"] < plan["pause_at"]
+        self.jobs[slot] = Job(attempt, plan)
         if speaks:
             say(self.jobs[slot].run, attempt, STARTED, stage("tokenising", 1, 2),
                 {"type": "plan_size", "totalSteps": STEPS, "rowsPerEpoch": 8})
@@ -152,14 +158,14 @@ class Runs(RuleBasedStateMachine):
     def train(self, pick, updates, whole):
         job = self.job(pick)
         self.step(job, min(job.step + updates, STEPS - 1))
-        self.write(job, state=whole)
+        self.write(job, state=whole or job.rests)
 
     @precondition(lambda self: self.jobs)
     @rule(pick=PICK)
     def obey(self, pick):
         slot, job = self.slot_of(pick), self.job(pick)
         ask = WORK.ask(WORK.get(job.run.pk))
-        if ask:
+        if ask or job.rests:
             if ask != "drop":
                 self.write(job)
             self.gone(slot, "stopped")
@@ -169,8 +175,8 @@ class Runs(RuleBasedStateMachine):
     def finish(self, pick):
         slot, job = self.slot_of(pick), self.job(pick)
         self.step(job, STEPS)
-        self.write(job, final=True)
-        self.gone(slot, "finished")
+        self.write(job, final=not job.rests)
+        self.gone(slot, "stopped" if job.rests else "finished")
         advance_all()
 
     @precondition(lambda self: self.jobs)
@@ -254,6 +260,17 @@ class Runs(RuleBasedStateMachine):
                 assert run.pause["resourcesReleased"]
                 assert run.pause["savedStep"] == self.whole.get(run.pk)
 
+    @invariant()
+    def a_run_whose_plan_pauses_rests_at_that_save_once_and_not_behind_it(self):
+        for run in self.each().exclude(pause_at_step=None):
+            pauses = [*(event.data["pause"] for event in queries.events_of(run).filter(data__has_key="pause")),
+                      *([run.pause] if run.phase == "PAUSED" else [])]
+            assert len([pause for pause in pauses if pause["requestedBy"] == "plan"]) <= 1, "it rested twice"
+            is_there = max(run.observed_step, self.whole.get(run.pk, 0)) > run.pause_at_step or (
+                self.whole.get(run.pk) == run.pause_at_step and run.phase == "AWAITING_CAPACITY")
+            assert not is_there or any((pause["savedStep"] or 0) >= run.pause_at_step for pause in pauses), \
+                "it did not rest"
+
     # How it is done --------------------------------------------------------------------------------------------------
 
     def each(self):
@@ -282,7 +299,7 @@ class Runs(RuleBasedStateMachine):
             return None
 
     def step(self, job, last):
-        while job.step < last:
+        while job.step < last and not job.rests:
             job.step += 1
             say(job.run, job.attempt, metrics(job.step))
 

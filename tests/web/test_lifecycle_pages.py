@@ -82,10 +82,11 @@ def test_a_pause_is_told_from_the_wish_to_the_rest_and_the_run_goes_on_from_its_
 @pytest.mark.requirement("R283")
 def test_a_save_that_did_not_come_about_is_told_as_a_failure(operator, running):
     Run.objects.filter(pk=running.pk).update(phase="PAUSED", lease_token=None, pause={
-        "checkpoint": "save", "state": "failed", "reason": "The disk is full.", "requestedAt": "2026-01-01T00:00:00Z",
+        "checkpoint": "save", "state": "failed", "requestedAt": "2026-01-01T00:00:00Z",
+        "reason": "The save that was asked for did not come about. The disk is full.",
         "requestedBy": "ada", "savedStep": 8, "resourcesReleased": True, "pausedAt": "2026-01-01T00:01:00Z"})
     text = shown(operator, running)
-    assert "the save that was asked for did not come about: The disk is full." in text
+    assert "The save that was asked for did not come about. The disk is full." in text
     assert "It rests at update 8." in text
 
 
