@@ -161,12 +161,18 @@ def figure_names(run: Run, beginning: str) -> list[str]:
     return sorted(name for name in names if name.startswith(beginning))
 
 
-def sampled_histograms(run: Run) -> list[tuple[int, dict[str, Any]]]:
-    """The spread of figures of at most 240 of the kept updates, evenly apart, the first and the newest among them."""
+def sampled_histograms(run: Run, terms: Sequence[str]) -> list[tuple[int, dict[str, Any]]]:
+    """The spread of the reward, of the length and of these terms' shares in at most 240 of the kept updates, evenly
+    apart, the first and the newest among them: `{"total", "length", "terms"}` by update. Nothing else is read."""
     steps = steps_of(run)
     places = {round(place * (len(steps) - 1) / (MOST_SPREADS - 1)) for place in range(MOST_SPREADS)} if steps else set()
     chosen = [steps[place] for place in places] if len(steps) > MOST_SPREADS else steps
-    return list(run.rollout_steps.filter(step__in=chosen).order_by("step").values_list("step", "histograms"))
+    read = {f"term_{place}": KeyTransform(name, KeyTransform("terms", "histograms"))
+            for place, name in enumerate(terms)}
+    rows = run.rollout_steps.filter(step__in=chosen).order_by("step").annotate(**read).values_list(
+        "step", KeyTransform("total", "histograms"), KeyTransform("length", "histograms"), *read)
+    return [(step, {"total": total, "length": length, "terms": dict(zip(terms, shares, strict=True))})
+            for step, total, length, *shares in rows]
 
 
 def curves_of(run: Run) -> dict[str, list[tuple[int, float]]]:

@@ -13,6 +13,7 @@ from runs.rollouts.text import groups_words
 
 TAB = ("rewards", "Rewards")
 MOST_TERMS = 4
+"""Terms whose spreads are all shown; of more, one is chosen."""
 FIGURES = ("reward", "kl", "zero_variance_groups", "completion_mean")
 
 
@@ -38,16 +39,21 @@ def curves(run: Run) -> list[dict[str, Any]]:
 def rewards_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     """The reward's terms, its failures, signs of hacking, and its spread over the updates."""
     found = reward_document(run)
-    return {"found": found, "maps": _maps(run, list(found["terms"])),
+    names = [str(term["name"]) for term in found["terms"]]
+    is_chosen = len(names) > MOST_TERMS
+    wanted = request.GET.get("term", "")
+    term = (wanted if wanted in names else names[0]) if is_chosen else ""
+    shown = [term] if is_chosen else names if len(names) > 1 else []
+    return {"found": found, "maps": _maps(run, shown), "term": term, "names": names if is_chosen else [],
             "groups": _groups(found["distributions"])}
 
 
-def _maps(run: Run, terms: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    kept = queries.sampled_histograms(run)
+def _maps(run: Run, terms: list[str]) -> list[dict[str, Any]]:
+    """The maps of the reward, of these terms' shares and of the length; a single term is the reward itself."""
+    kept = queries.sampled_histograms(run, terms)
     named = [("Reward", "reward", [(step, spread["total"]) for step, spread in kept]),
-             *((f"Share of {term['name']}", f"share of {term['name']}",
-                [(step, spread["terms"].get(term["name"])) for step, spread in kept])
-               for term in (terms if 1 < len(terms) <= MOST_TERMS else ())),
+             *((f"Share of {name}", f"share of {name}", [(step, spread["terms"][name]) for step, spread in kept])
+               for name in terms),
              ("Completion length, tokens", "length", [(step, spread["length"]) for step, spread in kept])]
     plotted = ((title, plot_map([(step, spread) for step, spread in steps if spread], unit))
                for title, unit, steps in named)

@@ -51,6 +51,40 @@ def test_a_page_shows_how_an_update_is_spread_and_what_was_said_more_than_once(o
     assert "The spread of the length over updates 1 to 12" in rewards
 
 
+@pytest.mark.requirement("R273")
+def test_of_many_terms_the_spread_of_a_chosen_one_is_shown_and_stays_chosen(operator, run):
+    names = [f"t{number}/a b" for number in range(6)]
+    Run.objects.filter(pk=run.pk).update(references=run.references | {"reward": [{"name": name} for name in names]})
+    for step in run.rollout_steps.all():
+        spread = step.histograms["terms"]["regex"]
+        step.histograms["terms"] = dict.fromkeys(names, spread)
+        step.save()
+    first = shown(operator, run, "rewards")
+    assert first.count('class="card spread-map"') == 3 and "Share of t0/a b" in first
+    assert all(f">{name}</option>" in first for name in names)
+    text = operator.get(reverse("runs:detail", args=[run.pk]), {"tab": "rewards", "term": names[4]}).content.decode()
+    assert "The spread of the share of t4/a b over updates 1 to 12" in text and "Share of t0/a b" not in text
+    assert "<option selected>t4/a b</option>" in text
+    assert "?tab=rewards&amp;term=t4/a%20b" in text, "what is looked at again is the term that was chosen"
+    assert "Share of t0/a b" in shown(operator, run, "rewards"), "an unknown one is the first"
+
+
+def test_a_sign_of_reward_hacking_stands_on_the_tab_with_both_curves_and_none_is_no_proof(operator, run):
+    RolloutStep.objects.all().delete()
+    for row in run.metrics.all():
+        row.values = {"reward": 0.1 * row.step, "completion_mean": 50.0}
+        row.save()
+    text = shown(operator, run, "rewards")
+    assert "A sign of reward hacking" not in text and "No curve goes against the reward so far" in text
+    for row in run.metrics.all():
+        row.values |= {"completion_mean": 120 - 8 * row.step}
+        row.save()
+    text = shown(operator, run, "rewards")
+    assert text.count("A sign of reward hacking") == 1
+    assert "The reward rose from 0.2 to 1.1 while completions shrank from 104 to 32 tokens." in text
+    assert "No curve goes against the reward" not in text
+
+
 @pytest.mark.parametrize(("typed", "words"), [("abc", "'abc' is no update"), ("-3", "No rollouts of update -3"),
                                               (str(10**20), f"No rollouts of update {10**20}")])
 def test_an_update_that_is_not_kept_is_named_as_it_was_typed(operator, run, typed, words):
