@@ -279,10 +279,14 @@ def test_a_run_that_leaves_while_it_is_scored_keeps_the_update_before_and_nothin
         assert jobs.adapter_bytes(train(**plan)) == jobs.adapter_bytes(second)
 
 
-def test_what_is_learned_from_is_what_was_sampled(train):
-    checks = {check["name"]: check for check in tiny.events_of(train(**{f"{RL}.maxSteps": 2}), "check")}
+@pytest.mark.parametrize(("temperature", "strict"), [(0.7, False), (0, False), (0.7, True), (0, True)])
+def test_what_is_learned_from_is_what_was_sampled(train, temperature, strict):
+    attempt = train(strict=strict, **{f"{RL}.maxSteps": 1, f"{RL}.temperature": temperature})
+    checks = {check["name"]: check for check in tiny.events_of(attempt, "check")}
     assert checks["on_policy"]["passed"] and checks["on_policy"]["value"] < 1e-4
-    assert checks["reference"]["passed"]
+    assert checks["on_policy"]["detail"] == f"the log-probabilities of {jobs.metrics(attempt, 'trained_tokens')[0]} " \
+        "sampled tokens"  # fmt: skip
+    assert strict or checks["reference"]["passed"]
 
 
 @pytest.mark.requirement("R223")
@@ -291,6 +295,19 @@ def test_a_greedy_group_is_one_completion_over_and_over(train):
     found = rollouts(attempt, 1)
     assert {len({line["completion"] for line in found if line["group"] == group}) for group in (0, 1)} == {1}
     assert jobs.metrics(attempt, "zero_variance_groups") == [1]
+
+
+def test_completions_that_are_learned_from_with_dropout_are_not_held_to_what_they_were_sampled_by(train):
+    attempt = train(**{f"{RL}.maxSteps": 1, f"{RL}.lora.dropout": 0.3})
+    assert "on_policy" not in [check["name"] for check in tiny.events_of(attempt, "check")]
+
+
+@pytest.mark.requirement("R164")
+def test_fewer_completions_a_pass_sample_the_same_and_make_the_same_step(train):
+    one, other = (train(**{f"{RL}.maxSteps": 1, "execution.microBatchSequences": most}) for most in (None, 1))
+    assert rollouts(one, 1) == rollouts(other, 1)
+    for name in ("loss", "grad_norm", "entropy"):
+        assert jobs.metrics(one, name) == pytest.approx(jobs.metrics(other, name), rel=1e-5, abs=1e-7), name
 
 
 @pytest.mark.requirement("R246")

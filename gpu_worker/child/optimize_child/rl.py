@@ -192,7 +192,10 @@ class ReinforcementRun(sft.Run):
         return UntilLost(self.engine, own=self._own_sampler, tell=self._tell_lost)
 
     def _own_sampler(self, reason: str) -> OwnSampler:
-        return OwnSampler(self.path.kind != "unpadded", reason)
+        """A policy with dropout learns by other log-probabilities than it samples by, and the library's generation has
+        not been held to a GPU's rounding: there, what was sampled is not checked against what is learned from."""
+        tells = self.device == "cpu" and not self.lora.lora_dropout
+        return OwnSampler(self.path.kind != "unpadded", reason, tells=tells)
 
     def _tell_lost(self, failure: JobFailure, update: int) -> None:
         message = f"{failure.reason} From update {update} on the run samples with its own model."

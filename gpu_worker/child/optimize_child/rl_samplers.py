@@ -39,17 +39,18 @@ class Sampler(Protocol):
 
 
 class OwnSampler:
-    """The trainer's model itself: with our loop, or `plainly` with the library's generation."""
+    """The trainer's model itself: with our loop, or `plainly` with the library's generation, which `tells` how likely
+    its tokens were or does not."""
 
     corrected = False
 
-    def __init__(self, plainly: bool, reason: str = "") -> None:
-        self._plainly, self._reason = plainly, reason
+    def __init__(self, plainly: bool, reason: str = "", *, tells: bool = False) -> None:
+        self._plainly, self._reason, self._tells = plainly, reason, tells
 
     def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int, *, update: int) -> None:
         """Fill in every completion."""
         if self._plainly:
-            sample_plainly(model, asked, manner, place)
+            sample_plainly(model, asked, manner, place, tells=self._tells)
         else:
             sample(model, asked, manner)
 

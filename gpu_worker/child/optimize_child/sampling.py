@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import GenerationConfig
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from optimize_child.answers import Answering, Asked, Limits
 from optimize_child.row_memory import RowMemory
@@ -97,11 +97,13 @@ class Sampling(Answering):
 
     def _choose(self, rows: list[Any], slots: Sequence[int], logits: torch.Tensor) -> list[int]:
         """A token for each slot; a free one gets any."""
-        if not self.temperature:
-            return super()._choose(rows, slots, logits)
-        # A free slot's draw is not read.
-        draws = [0.0 if rows[slot] is None else rows[slot].draws[len(rows[slot].tokens)] for slot in slots]
-        tokens, logps = drawn(logits, draws, self.temperature)
+        if self.temperature:
+            # A free slot's draw is not read.
+            draws = [0.0 if rows[slot] is None else rows[slot].draws[len(rows[slot].tokens)] for slot in slots]
+            tokens, logps = drawn(logits, draws, self.temperature)
+        else:
+            tokens = super()._choose(rows, slots, logits)
+            logps = logps_of(logits, torch.tensor(tokens, device=logits.device), 1.0).tolist()
         for slot, logp in zip(slots, logps, strict=True):
             if rows[slot] is not None:
                 rows[slot].logps.append(logp)
@@ -123,23 +125,58 @@ def drawn(logits: torch.Tensor, draws: Sequence[float], temperature: float) -> t
     return found.squeeze(1).tolist(), logps.gather(1, found).squeeze(1).tolist()
 
 
-def sample_plainly(model: Any, asked: list[Sampled], manner: Manner, place: int) -> None:
+def logps_of(logits: torch.Tensor, tokens: torch.Tensor, temperature: float) -> torch.Tensor:
+    """The log-probability of a token in each row of logits."""
+    return (logits.float() / temperature).log_softmax(-1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+
+
+class Overheard(LogitsProcessor):  # type: ignore[misc]
+    """How likely each token was that the library drew. It is handed the logits before their token is known, and keeps
+    those of one step."""
+
+    def __init__(self, temperature: float) -> None:
+        self._temperature = temperature or 1.0
+        self._logits: torch.Tensor | None = None
+        self._found: list[torch.Tensor] = []
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        self._settle(input_ids[:, -1])
+        self._logits = scores
+        return scores
+
+    def _settle(self, tokens: torch.Tensor) -> None:
+        if self._logits is not None:
+            self._found.append(logps_of(self._logits, tokens, self._temperature))
+
+    def logps(self, output: torch.Tensor) -> list[list[float]]:
+        """The log-probabilities of a whole output's new tokens, a list for each row."""
+        self._settle(output[:, -1])
+        found: list[list[float]] = torch.stack(self._found, dim=1).tolist()
+        return found
+
+
+def sample_plainly(model: Any, asked: list[Sampled], manner: Manner, place: int, *, tells: bool = False) -> None:
     """Fill in every completion with the library's own generation, all in one padded batch; for what the loop does not
-    know. Its generator is set from the seed and the update's place, and put back."""
+    know. Its generator is set from the seed and the update's place, and put back. With `tells` the log-probabilities
+    are filled in too."""
     width = max(len(one.prompt) for one in asked)
     ids = torch.full((len(asked), width), manner.pad_token_id)
     mask = torch.zeros((len(asked), width), dtype=torch.long)
     for at, one in enumerate(asked):
         ids[at, width - len(one.prompt) :] = torch.tensor(one.prompt)
         mask[at, width - len(one.prompt) :] = 1
+    overheard = Overheard(manner.temperature)
     with torch.inference_mode(), _seeded(manner.seed, place):
         output = model.generate(
             input_ids=ids.to(model.device),
             attention_mask=mask.to(model.device),
             generation_config=_generation(manner),
+            logits_processor=LogitsProcessorList([overheard] if tells else []),
         )
     for one, tokens in zip(asked, output[:, width:].tolist(), strict=True):
         _cut(one, tokens, manner.limits)
+    for one, logps in zip(asked, overheard.logps(output) if tells else [], strict=tells):
+        one.logps = logps[: len(one.tokens)]
 
 
 @contextmanager
