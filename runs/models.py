@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.ids import new_id
 from registry.models import Version, Workload
 
@@ -17,7 +18,8 @@ class Run(models.Model):
 
     `pause` is the pause in progress or the one that stands: `{"checkpoint", "state", "requestedAt", "requestedBy",
     "savedStep", "reason", "resourcesReleased"}`. A branch has its `parent`, the `source_snapshot` it starts from, and
-    how it was restored and why. `smoke` holds a smoke check's settings and verdict.
+    how it was restored and why. `smoke` holds a smoke check's settings and verdict. `retention_due_at` says since when
+    retention has to look at its saves: until it has looked at them after its end, and from each release of one on.
     """
 
     id = models.CharField(max_length=64, primary_key=True, default=new_id)
@@ -70,6 +72,7 @@ class Run(models.Model):
     pause_at_step = models.IntegerField(null=True)
     saves_waiting = models.IntegerField(default=0)
     saves_skipped = models.IntegerField(default=0)
+    retention_due_at = models.DateTimeField(null=True, default=clock.now)
 
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
     source_snapshot = models.ForeignKey("Snapshot", on_delete=models.PROTECT, null=True, related_name="branches")
@@ -85,7 +88,9 @@ class Run(models.Model):
     ended_at = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["workload", "created_at"])]
+        indexes = [models.Index(fields=["workload", "created_at"]),
+                   models.Index(name="runs_retention_due", fields=["retention_due_at"],
+                                condition=Q(retention_due_at__isnull=False))]
         constraints = [
             models.CheckConstraint(
                 name="run_is_leased_exactly_while_active",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from django.db import transaction
 
-from optimize_site.kernel import doorbell, events
+from optimize_site.kernel import clock, doorbell, events
 from optimize_site.kernel.auth import Actor
 from optimize_site.kernel.errors import NotFound
 from runs import queries
@@ -25,8 +25,11 @@ def hold_snapshot(snapshot: Snapshot, kinds: Iterable[str], *, holder_kind: str,
 
 
 def let_go(*, holder_kind: str, holder_id: str) -> None:
-    """A holder needs nothing any more."""
-    SnapshotHold.objects.filter(holder_kind=holder_kind, holder_id=holder_id).delete()
+    """A holder needs nothing any more: what it held is left to retention."""
+    held = SnapshotHold.objects.filter(holder_kind=holder_kind, holder_id=holder_id)
+    with transaction.atomic():
+        _leave_to_retention(*held.values_list("snapshot__run_id", flat=True))
+        held.delete()
 
 
 @transaction.atomic
@@ -50,7 +53,7 @@ def unpin_snapshot(snapshot: Snapshot, *, kind: str = "", actor: Actor) -> Snaps
     kinds = _named(kind) or list(locked.pinned)
     if not kinds or not set(kinds) <= set(locked.pinned):
         raise KindMissing(f"The snapshot {snapshot.pk[:12]} is not pinned{f' for its {kind}' if kind else ''}.")
-    doorbell.ring_control()
+    _leave_to_retention(locked.run_id)
     return _set_pinned(locked, [pinned for pinned in locked.pinned if pinned not in kinds], "unpinned", actor)
 
 
@@ -80,8 +83,15 @@ def release_snapshot(snapshot: Snapshot, owner: str, *, kind: str = "", actor: A
         hold.delete()
         events.record(queries.KIND, snapshot.run_id, "run.snapshot_released", actor=actor, data={
             "snapshotId": snapshot.pk, "holder": hold.holder_id, "kind": hold.kind})
-    doorbell.ring_control()
+    _leave_to_retention(snapshot.run_id)
     return snapshot
+
+
+def _leave_to_retention(*run_ids: str) -> None:
+    """Have retention look at these runs' saves once more, however long ago they ended."""
+    if run_ids:
+        Run.objects.filter(pk__in=run_ids).update(retention_due_at=clock.now())
+        doorbell.ring_control()
 
 
 def _refuse_standing(hold: SnapshotHold) -> None:

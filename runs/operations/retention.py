@@ -2,11 +2,10 @@
 
 import logging
 import shutil
-from datetime import timedelta
 from pathlib import Path
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 
 from optimize_site.kernel import clock, events
 from optimize_site.kernel.auth import SYSTEM
@@ -17,7 +16,6 @@ from runs.phases import PHASES
 from runs.snapshots import FILES, KINDS, MANIFESTS, TRAINING_STATE, WEIGHTS, kinds_of
 
 log = logging.getLogger(__name__)
-LOOKED_AT_AFTER_END = timedelta(hours=1)
 
 
 def tend_snapshots() -> None:
@@ -27,11 +25,15 @@ def tend_snapshots() -> None:
 
 
 def sweep_all() -> None:
-    """One pass over the runs whose snapshots may have become too many."""
-    recent = Q(phase__in=PHASES.open) | Q(ended_at__gte=clock.now() - LOOKED_AT_AFTER_END)
-    kept = Snapshot.objects.filter(run=OuterRef("pk"), removed_at=None)
-    for run in Run.objects.filter(recent, Exists(kept)):
+    """One pass over the runs whose snapshots may have become too many: the open ones, and those that have ended or of
+    which one was released since the last look."""
+    due = Run.objects.filter(retention_due_at__isnull=False)
+    kept = Exists(Snapshot.objects.filter(run=OuterRef("pk"), removed_at=None))
+    for run in due.filter(kept):
         sweep_run(run)
+        if run.phase in PHASES.terminal:
+            due.filter(pk=run.pk, retention_due_at=run.retention_due_at).update(retention_due_at=None)
+    due.filter(~kept, phase__in=PHASES.terminal).update(retention_due_at=None)
 
 
 def sweep_run(run: Run) -> None:

@@ -1,9 +1,11 @@
 """Snapshots: what they hold, who keeps them, what retention removes, and the models made of them."""
 
 import json
+from datetime import timedelta
 
 import pytest
 
+from optimize_site.kernel import clock
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.errors import NotFound
 from registry.errors import NamespaceArchived, WorkInProgress, WorkloadArchived
@@ -17,6 +19,8 @@ from runs.management.commands.snapshots import Command as Snapshots
 from runs.models import Candidate, Run, Snapshot, SnapshotHold
 from runs.operations import (
     advance_run,
+    branch_run,
+    cancel_run,
     get_candidate,
     pin_snapshot,
     register_candidate,
@@ -24,6 +28,8 @@ from runs.operations import (
     tend_snapshots,
     unpin_snapshot,
 )
+from runs.operations.branching import Wish
+from runs.operations.candidates import advance_candidates
 from runs.operations.holds import hold_snapshot
 from tests.factories import make_device, make_run
 from tests.playing import STARTED, claim, end, metrics, reread, save, say
@@ -84,6 +90,63 @@ def test_a_pinned_save_stays_and_goes_once_it_is_not_pinned_any_more(saved):
     unpin_snapshot(snapshot(saved, 1), actor=LOCAL)
     tend_snapshots()
     assert held(saved)[1] == []
+
+
+def ended_long_ago(run):
+    """The run ended, retention has seen to it, and days have passed."""
+    Run.objects.filter(pk=run.pk).update(phase="CANCELLED", lease_token=None,
+                                         ended_at=clock.now() - timedelta(days=9))
+    tend_snapshots()
+
+
+def unpinned(run, source):
+    pin_snapshot(source, kind="weights", actor=LOCAL)
+    ended_long_ago(run)
+    unpin_snapshot(source, actor=LOCAL)
+
+
+def released(run, source):
+    hold_snapshot(source, ["weights"], holder_kind="run", holder_id="a" * 64)
+    ended_long_ago(run)
+    release_snapshot(source, "aaaa", actor=LOCAL)
+
+
+def left_by_its_branch(run, source):
+    child = branch_run(Wish(source, 2, "weights"), actor=LOCAL).run
+    ended_long_ago(run)
+    cancel_run(child, actor=LOCAL)
+
+
+def made_a_model_of(run, source):
+    hold_snapshot(source, ["weights"], holder_kind="run", holder_id="a" * 64)
+    ended_long_ago(run)
+    register_candidate(source, actor=LOCAL)
+    SnapshotHold.objects.filter(holder_kind="run").delete()
+    advance_candidates()
+
+
+@pytest.mark.requirement("R166")
+@pytest.mark.parametrize("let_go", [unpinned, released, left_by_its_branch, made_a_model_of])
+def test_a_save_that_is_let_go_long_after_its_run_ended_is_removed(saved, let_go):
+    let_go(saved, snapshot(saved, 1))
+    assert "weights" in held(saved)[1]
+    tend_snapshots()
+    assert held(saved)[1] == []
+
+
+@pytest.mark.requirement("R166")
+def test_a_run_that_ended_while_the_box_was_away_is_still_looked_at(saved):
+    Run.objects.filter(pk=saved.pk).update(phase="CANCELLED", lease_token=None, ended_at=clock.now() - timedelta(days=9))
+    tend_snapshots()
+    assert held(saved)[1] == []
+
+
+def test_retention_looks_at_no_run_that_ended_and_of_which_nothing_was_released(saved, django_assert_max_num_queries):
+    never_saved = make_run(phase="FAILED")
+    ended_long_ago(saved)
+    assert not Run.objects.filter(pk__in=[saved.pk, never_saved.pk], retention_due_at__isnull=False).exists()
+    with django_assert_max_num_queries(3):
+        tend_snapshots()
 
 
 def test_pinning_twice_changes_nothing_and_a_kind_that_is_gone_is_not_pinned(saved):
