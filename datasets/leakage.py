@@ -1,35 +1,41 @@
 """Which rows to train on ask what a row to judge by asks: exactly, or nearly, by the shingles they share. Pure.
 
 Two prompts are the same where they differ in case, spacing or composition only. They are near where of all runs of
-three words that either holds, at least NEAR are in both; system messages do not count for that, because rows of one
-task share them, and of a long message only its ends do.
+three words that either holds, at least NEAR are in both, or of all pairs of characters where both are short: a word
+changed in the middle leaves few runs of a short prompt. System messages do not count for that, because rows of one task
+share them, and of a long message only its ends do.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from datasets.prompts import asked_words, prompt_key
 from datasets.rows import Row
 
 WORDS = 3
-NEAR = 0.7
+SHORT_WORDS = 24
+"""Of a prompt with more, a word changed anywhere leaves enough runs."""
+NEAR = 2 / 3
 LISTED = 20
 MOST_HOLDERS = 64
 """A shingle that more evaluation rows than this share says nothing about which of them is meant."""
 CANDIDATES = 4
 
-Shingle = int  # the hash of a run of words, of this process only
+Shingle = int  # the hash of some words, of this process only
 
 
 class Judged:
-    """The rows to judge by, ready to be looked up. Holds every prompt's digest and shingles."""
+    """The rows to judge by, ready to be looked up. Holds every prompt's digest and shingles, and of a short one its
+    words."""
 
     def __init__(self) -> None:
         self.num_rows = 0
         self.by_key: dict[bytes, int] = {}
         self._shingles: dict[int, set[Shingle]] = {}
+        self._short: dict[int, Sequence[str]] = {}
         self._holders: dict[Shingle, int | list[int]] = {}  # most shingles have one; a list each would cost twice
 
     def add(self, position: int, row: Row) -> None:
@@ -38,9 +44,11 @@ class Judged:
         key = prompt_key(row)
         if self.by_key.setdefault(key, position) != position:
             return
-        shingles = set(shingles_of(row))
-        self._shingles[position] = shingles
-        for shingle in shingles:
+        words = asked_words(row)
+        shingles = self._shingles[position] = set(shingles_of(words))
+        if len(words) <= SHORT_WORDS:
+            self._short[position] = words
+        for shingle in shingles.union(all_but_one(words)):
             held = self._holders.setdefault(shingle, position)
             if isinstance(held, list):
                 held.append(position)
@@ -49,7 +57,9 @@ class Judged:
 
     def nearest(self, row: Row) -> tuple[int, float] | None:
         """The position of the nearest row that is near enough, and how near, up to 1."""
-        known = self._holders.keys() & shingles_of(row)
+        words = asked_words(row)
+        own = set(shingles_of(words))
+        known = self._holders.keys() & own.union(all_but_one(words))
         if not known:
             return None
         shared: Counter[int] = Counter()
@@ -59,18 +69,38 @@ class Judged:
                 shared[held] += 1
             elif len(held) <= MOST_HOLDERS:
                 shared.update(held)
-        own = set(shingles_of(row))
-        near = ((position, self._similarity(position, own)) for position, _ in shared.most_common(CANDIDATES))
+        near = ((position, self._similarity(position, words, own)) for position, _ in shared.most_common(CANDIDATES))
         return max((found for found in near if found[1] >= NEAR), key=lambda found: found[1], default=None)
 
-    def _similarity(self, position: int, own: set[Shingle]) -> float:
-        theirs = self._shingles[position]
-        return len(own & theirs) / len(own | theirs)
+    def _similarity(self, position: int, words: Sequence[str], own: set[Shingle]) -> float:
+        similarity = _share(own, self._shingles[position])
+        theirs = self._short.get(position)
+        if theirs is None or len(words) > SHORT_WORDS:
+            return similarity
+        return max(similarity, _share(_pairs(words), _pairs(theirs)))
 
 
-def shingles_of(row: Row) -> Iterator[Shingle]:
-    """The runs of words that a row asks with; all of them as one where they are few, none where there are none."""
-    words = asked_words(row)
+def _share(ones: set[Any], others: set[Any]) -> float:
+    return len(ones & others) / len(ones | others)
+
+
+def _pairs(words: Sequence[str]) -> set[str]:
+    """The pairs of characters that follow each other, the ends of a word among them."""
+    text = f" {' '.join(words)} " if max(map(len, words)) > 1 else f" {''.join(words)} "
+    return set(map("".join, pairwise(text)))
+
+
+def all_but_one(words: Sequence[str]) -> list[Shingle]:
+    """A short prompt's words, and them less each one: two prompts that differ by a word have one of these in common."""
+    if not 0 < len(words) <= SHORT_WORDS:
+        return []
+    hashes = list(map(hash, words))
+    whole = sum(hashes)
+    return [whole, *(whole - each for each in hashes if len(hashes) > 1)]
+
+
+def shingles_of(words: Sequence[str]) -> Iterator[Shingle]:
+    """The runs of words of a prompt; all of them as one where they are few, none where there are none."""
     if 0 < len(words) < WORDS:
         return iter([hash(tuple(words))])
     return map(hash, zip(words, words[1:], words[2:], strict=False))

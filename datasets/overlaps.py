@@ -25,7 +25,7 @@ from datasets.stored_rows import rows_from, sampled_rows
 from optimize_site.kernel.conf import home
 from registry.models import Version
 
-METHOD = 1
+METHOD = 2
 """Of the way rows are compared; what an earlier way found is not gone on from."""
 MOST_JUDGED_ROWS, MOST_JUDGED_BYTES = 5_000, 16 * 1024 * 1024
 QUICK_ROWS, QUICK_JUDGED_ROWS, QUICK_BYTES = 2_500, 1_000, 3 * 1024 * 1024
@@ -122,7 +122,7 @@ def _document(training: Version, judged: Version, done: dict[str, Any]) -> dict[
                 "complete": state["read"] >= total and done["judgedRead"] >= judged_total}
     return {"training": training.reference, "evaluation": judged.reference,
             "coverage": coverage | {"note": _note(coverage), "isOver": done["next"] is None},
-            "exact": found["exact"], "near": found["near"] | {"threshold": NEAR}}
+            "exact": found["exact"], "near": found["near"] | {"threshold": round(NEAR, 2)}}
 
 
 def _note(coverage: dict[str, Any]) -> str:

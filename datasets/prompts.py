@@ -1,6 +1,8 @@
 """What a row asks, in one form for texts that differ in case, spacing or composition only. Pure."""
 
 import hashlib
+import re
+import string
 import unicodedata
 from functools import lru_cache
 
@@ -9,6 +11,13 @@ import orjson
 from datasets.rows import Row, text_of
 
 END_CHARACTERS = 500
+LONGEST_WORD_BYTES = 24
+"""Writing without spaces gives words that are longer than this on average: an analysis tells it in the same way."""
+UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
+"""A character of Thai, Lao, Burmese, Khmer, Chinese or Japanese: a few of them are less than a long word."""
+SIGNS = string.punctuation + "".join(sign for sign in map(chr, range(128, 0x3040))
+                                     if unicodedata.category(sign).startswith("P"))
+"""Around a word they do not change what is asked."""
 
 
 def prompt_of(row: Row) -> list[Row]:
@@ -36,9 +45,22 @@ _plain_system = lru_cache(maxsize=8)(plain)  # rows of one task share theirs
 
 
 def asked_words(row: Row) -> list[str]:
-    """The words that a row asks with: what anyone but the system says before the answer, of a long message the ends."""
-    return [word for message in prompt_of(row) if message["role"] != "system"
-            for word in plain(_ends(text_of(message.get("content")))).split()]
+    """The words that a row asks with: what anyone but the system says before the answer, of a long message the ends.
+
+    Signs around words are left out where anything else is asked; of writing without spaces each character is a word.
+    """
+    asked = " ".join(plain(_ends(text_of(message.get("content")))) for message in prompt_of(row)
+                     if message["role"] != "system")
+    words = asked.split()
+    if _is_unspaced(asked, len(words)):
+        words = list("".join(words))
+    bare = [word if word.isalnum() else word.strip(SIGNS) for word in words]
+    return list(filter(None, bare)) or words
+
+
+def _is_unspaced(text: str, num_words: int) -> bool:
+    return (len(text.encode(errors="replace")) > LONGEST_WORD_BYTES * num_words
+            or (not text.isascii() and len(UNSPACED.findall(text)) > num_words))
 
 
 def _ends(text: str) -> str:

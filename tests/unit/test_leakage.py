@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from datasets.leakage import LISTED, Judged, Overlap
+from datasets.leakage import LISTED, NEAR, Judged, Overlap
 
 LONG = ("my parcel was sent to the old address although I changed it in the app last week and now the shop says "
         "that nobody can call the driver back")
@@ -41,7 +41,7 @@ def test_a_question_with_a_word_changed_is_near_and_another_is_not():
                       [row("nothing"), row(LONG)])
     assert overlap.exact.rows == 0
     assert pairs(overlap.near) == [(0, 1)]
-    assert 0.7 <= overlap.near.first[0]["similarity"] < 1
+    assert NEAR <= overlap.near.first[0]["similarity"] < 1
 
 
 def test_a_system_message_that_all_share_brings_nothing_near():
@@ -83,3 +83,37 @@ def test_a_comparison_goes_on_from_where_it_stopped(cut):
 
 def test_rows_without_a_word_match_nothing_nearly():
     assert compare([row("")], [row("   ")]).near.rows == 0
+    assert compare([row("", system="Be brief.")], [row("", system="Be kind."), row("a")]).near.rows == 0
+
+
+ASKED = "请问我上周在你们商店订的那个包裹现在到底在什么地方可以告诉我吗"
+THAI = "ฉันเปลี่ยนที่อยู่ในแอปเมื่อสัปดาห์ที่แล้วแต่พัสดุถูกส่งไปที่เก่าแล้ว"
+
+
+@pytest.mark.parametrize(("trained", "judged"), [
+    ("where is my parcel now", "where is my parcel today"), ("where is my parcel?", "Where is my parcel"),
+    ("where is my parcel please", "where is my parcel"), ("how do I reset my password", "how can I reset my password!"),
+    ("I want to cancel the order that I made yesterday evening", "I want to cancel the order I made yesterday evening"),
+    ("please tell me where the parcel is that was sent to me on the first of may",
+     "please tell me where the letter is that was sent to me on the first of may"),
+    ("我的包裹在哪里?", "我的包裹在哪里呢"), ("请问我的包裹现在到底在什么地方", "请问我的包裹今天到底在什么地方"),
+    (ASKED, ASKED.replace("商店", "网店")), (ASKED + "。", ASKED), (THAI, THAI.replace("แอป", "เว็บ")),
+    ("荷物はどこにありますか、教えてください", "荷物はどこにありますか教えてください")])
+def test_short_prompts_and_writing_without_spaces_are_near_with_little_changed(trained, judged):
+    for first, second in ((trained, judged), (judged, trained)):
+        overlap = compare([row(first)], [row("nothing like it"), row(second)])
+        assert (overlap.exact.rows, pairs(overlap.near)) == (0, [(0, 1)])
+
+
+@pytest.mark.parametrize(("trained", "judged"), [
+    ("where is my parcel", "where is my refund"), ("my card is lost", "my card is late"), ("yes", "yes please"),
+    ("cancel my order", "cancel my subscription"), ("我的包裹在哪里", "我的退款在哪里"), ("hi", "hey"), ("?", "!"),
+    (ASKED, ASKED[::-1]), (THAI, THAI[::-1])])
+def test_short_prompts_that_ask_something_else_are_not_near(trained, judged):
+    overlap = compare([row(trained)], [row(judged)])
+    assert (overlap.exact.rows, overlap.near.rows) == (0, 0)
+
+
+def test_a_prompt_of_signs_alone_is_still_a_prompt():
+    assert compare([row("??? !!!")], [row("??? !!!")]).exact.rows == 1
+    assert compare([row("??? !!!")], [row("???  !!")]).near.rows == 1
