@@ -113,21 +113,30 @@ def recorded(monkeypatch):
 
 
 @pytest.mark.requirement("R222", "R223")
+@pytest.mark.parametrize("strict", [False, True], ids=["shared", "padded"])
 @pytest.mark.parametrize("method", ["grpo", "gspo"])
 def test_updates_are_those_of_trls_trainer_over_the_same_completions(
-    train, base_model, tmp_path, recorded, monkeypatch, method  # noqa: F811
+    train,  # noqa: F811
+    base_model,
+    tmp_path,
+    recorded,
+    monkeypatch,
+    method,
+    strict,
 ):
     # A model of random weights hardly ever ends an answer by itself.
     monkeypatch.setattr("optimize_child.rl.stop_ids", lambda *_: frozenset(range(0, 400, 20)))
     terms = [tiny.term("vowels"), tiny.term("fail-some", 0.2)]
     changes = {"entry": method, "config.method": method, f"{RL}.temperature": 0.9, f"{RL}.klBeta": 0.1,
                f"{RL}.maxCompletionLength": 30, f"{SPEC}.terms": terms, f"{SPEC}.onFailure": "exclude"}  # fmt: skip
-    attempt = train(tiny.ticket_rows(6), **changes)
+    attempt = train(tiny.ticket_rows(6), strict=strict, **changes)
     ours = [event["values"] for event in tiny.events_of(attempt, "metrics")]
     config = tiny.rl_plan(base_model, [], **changes)["config"]
     theirs = plain_grpo.replayed(base_model, recorded, tmp_path / "plain", config)
     assert len({len(tokens) for update in recorded for tokens in update.completions}) > 1
     assert any(score is None for update in recorded for score in update.scores)
+    (told,) = tiny.events_of(attempt, "engine_config")
+    assert (told["resolved"]["path"]["kind"] == "unpadded") is not strict
     for our, their in zip(ours, theirs, strict=True):
         assert our["loss"] == pytest.approx(their["loss"], abs=1e-6)
         assert our["grad_norm"] == pytest.approx(their["grad_norm"], rel=2e-5)
