@@ -11,6 +11,8 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
 from urllib.parse import urlsplit
 
 from evaluations.scoring.terms import NotReady
@@ -25,6 +27,8 @@ LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 NETLOC = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@/?#]+)(:[0-9]*)?")
 NUMBERLIKE = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
 MAX_URL = 1900
+LOOK_UP_SECONDS = 10.0
+"""The longest that the look-up of a name is waited for."""
 # Addresses of one family that carry an address of the other: where they lead cannot be told from them.
 CARRIERS = tuple(ipaddress.ip_network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32",
                                                          "::/96"))
@@ -132,9 +136,29 @@ def find_allowed(service: Service, hosts: Sequence[str]) -> Allowed:
                      f"Add {service.authority} to trainer.graders.http-hosts in the box's settings.")
 
 
-def look_up(host: str, port: int) -> Sequence[str]:
-    """The addresses that a name has now."""
-    return [found[4][0] for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]  # type: ignore[misc]
+def look_up(host: str, port: int, *, seconds: float = LOOK_UP_SECONDS) -> Sequence[str]:
+    """The addresses that a name has now. Raises OSError; TimeoutError where none came in time.
+
+    The system's resolver takes no limit and cannot be stopped: a thread asks it, and is left behind.
+    """
+    answers: SimpleQueue[list[str] | OSError] = SimpleQueue()
+    Thread(target=_ask, args=(host, port, answers), daemon=True).start()
+    try:
+        found = answers.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError(f"its name server gave no answer within {seconds:g} seconds") from None
+    if isinstance(found, OSError):
+        raise found
+    return found
+
+
+def _ask(host: str, port: int, answers: "SimpleQueue[list[str] | OSError]") -> None:
+    try:
+        answers.put([str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)])
+    except OSError as error:
+        answers.put(error)
+    except UnicodeError as error:
+        answers.put(OSError(str(error)))
 
 
 def addresses_of(service: Service, allowed: Allowed, *, resolve: Resolve = look_up) -> list[str]:

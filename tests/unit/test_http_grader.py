@@ -3,12 +3,21 @@
 import gzip
 import json
 import socket
+from functools import partial
+from threading import Event
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluations.scoring.addresses import BadService, addresses_of, find_allowed, read_allowed, read_service
+from evaluations.scoring.addresses import (
+    BadService,
+    addresses_of,
+    find_allowed,
+    look_up,
+    read_allowed,
+    read_service,
+)
 from evaluations.scoring.headers import headers_of, sent_to
 from evaluations.scoring.http import MAX_REPLY, NoVerdict, make_http, read_answer
 from evaluations.scoring.spec import Limits
@@ -316,3 +325,23 @@ def test_whatever_is_written_as_a_url_is_one_place_with_one_text_or_refused(text
     except BadService:
         return
     assert read_service(service.url) == service
+
+
+def test_a_name_server_that_never_answers_is_not_waited_for(monkeypatch):
+    answered = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait() and [])
+    with pytest.raises(NotReady, match=r"no answer within 0\.01 seconds") as told:
+        addresses_of(SERVICE, read_allowed("grader.example"), resolve=partial(look_up, seconds=0.01))
+    assert told.value.code == "connection"
+    answered.set()
+
+
+@pytest.mark.parametrize("error", [socket.gaierror(-2, "Name or service not known"), UnicodeError("label too long")])
+def test_a_name_that_cannot_be_looked_up_is_told_by_its_cause(monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(NotReady, match="has no address: ") as told:
+        addresses_of(SERVICE, read_allowed("grader.example"))
+    assert told.value.code == "connection"
