@@ -8,6 +8,7 @@ app_name = "datasets"
 urlpatterns = [
     path("datasets", lists.dataset_list, name="list"),
     path("datasets/upload", lists.upload, name="upload"),
+    path("datasets-upload/<str:upload_id>/abandon", changes.abandon_upload, name="upload-abandon"),
     path("datasets-version/<str:version_id>", lists.version_page, name="version"),
     path("datasets-analysis/<str:analysis_id>", analyses.analysis_page, name="analysis"),
     path("datasets-analysis/<str:analysis_id>/cancel", analyses.cancel, name="analysis-cancel"),

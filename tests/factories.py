@@ -45,6 +45,19 @@ def make_dataset(reference: str = "triage/train", rows: int | bytes = 16, *, ali
     return register_dataset(reference, [data], actor=LOCAL, alias=alias).version
 
 
+def open_upload(reference: str, rows: int = 8, *, by: str = "ada") -> Any:
+    """An upload of one shard that somebody announced and did not send."""
+    import hashlib
+
+    from datasets.operations import Announced
+    from datasets.operations import open_upload as announce
+    from optimize_site.kernel.auth import Actor
+
+    body = chat_rows(rows, salt=reference)
+    announced = Announced(reference, [(hashlib.sha256(body).hexdigest(), len(body))])
+    return announce(announced, actor=Actor(by, "operator"))[0]
+
+
 TINY = "acme/tiny"
 
 

@@ -1,10 +1,13 @@
-"""What a person changes on a dataset's page: where an alias points, and the note on a version."""
+"""What a person changes on a dataset's page: where an alias points, the note on a version; and an upload given up."""
 
 from django.contrib import messages
 from django.http import HttpResponse
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from datasets.operations import abandon_upload as give_up
 from datasets.queries import KIND
+from datasets.upload_queries import get_upload
 from datasets.views.addresses import address_of
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.htmx import HtmxRequest
@@ -42,3 +45,12 @@ def annotate(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
                                        actor=actor_of(request))
     messages.success(request, f"The note on v{noted.number} is kept.", extra_tags="good")
     return go(request, address_of(noted, tab="versions"))
+
+
+@require_POST
+def abandon_upload(request: HtmxRequest, upload_id: str) -> HttpResponse:
+    """Give an upload that was stopped up."""
+    upload = get_upload(upload_id)
+    give_up(upload, actor=actor_of(request))
+    messages.success(request, f"The upload of {upload.reference} was given up.", extra_tags="good")
+    return go(request, reverse("datasets:upload"))

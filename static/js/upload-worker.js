@@ -1,7 +1,8 @@
-// Cuts a file into shards on line boundaries and hashes each, away from the page: the same cut as the command's.
+// What an upload computes, away from the page: the cut of a file into shards, the same as the command's, and their hashes;
+// the images that its rows name, found among the chosen files, and their hashes.
 "use strict";
 
-const LF = 10, LOOKED_AT = 64 * 1024, READ = 4 * 1024 * 1024;
+const LF = 10, LOOKED_AT = 64 * 1024, READ = 4 * 1024 * 1024, SHOWN = 20;
 const K = new Uint32Array(64), FIRST = new Uint32Array(8);
 {
   // The constants of SHA-256: the first 32 bits of the fractional parts of roots of the first primes.
@@ -87,20 +88,133 @@ const cut = async (file, most) => {
   return shards;
 };
 
-onmessage = async ({ data: { file, most } }) => {
-  try {
-    const shards = await cut(file, most);
-    for (const shard of shards) {
-      const digest = new Sha256();
-      for (let at = shard.start; at < shard.end; at += READ) {
-        const piece = await read(file, at, Math.min(shard.end, at + READ));
-        digest.update(piece);
-        postMessage({ read: piece.length });
-      }
-      shard.sha256 = digest.hex();
+class Refused extends Error {
+  constructor(document) { super(document.detail); this.document = document; }
+}
+
+const hashed = async (file, start, end, note) => {
+  const digest = new Sha256();
+  for (let at = start; at < end; at += READ) {
+    const piece = await read(file, at, Math.min(end, at + READ));
+    digest.update(piece);
+    note(piece.length);
+  }
+  return digest.hex();
+};
+
+// How far something of so many bytes is, to the page.
+const noting = (total) => {
+  let done = 0;
+  return (bytes) => postMessage({ share: (done += bytes) / total });
+};
+
+const shards = async ({ file, most }) => {
+  const found = await cut(file, most), note = noting(file.size);
+  for (const shard of found) shard.sha256 = await hashed(file, shard.start, shard.end, note);
+  return found;
+};
+
+// The lines of a file that hold a text, with their numbers; a line is short, and the file may be any length.
+async function* linesWith(file, text) {
+  const plain = new TextDecoder("latin1"), note = noting(file.size);
+  let number = 0, rest = new Uint8Array(0);
+  for (let at = 0; at < file.size; at += READ) {
+    const piece = await read(file, at, Math.min(file.size, at + READ)), isLast = at + READ >= file.size;
+    const bytes = new Uint8Array(rest.length + piece.length);
+    bytes.set(rest);
+    bytes.set(piece, rest.length);
+    const signs = plain.decode(bytes);
+    let start = 0, next = -1;
+    while (start < bytes.length) {
+      const end = bytes.indexOf(LF, start);
+      if (end < 0 && !isLast) break;
+      const stop = end < 0 ? bytes.length : end;
+      number++;
+      if (next < start) next = signs.indexOf(text, start);
+      if (next < 0) next = Infinity;
+      if (next < stop) yield { number, data: bytes.subarray(start, stop) };
+      start = stop + 1;
     }
-    postMessage({ shards });
+    rest = bytes.subarray(Math.min(start, bytes.length));
+    note(piece.length);
+  }
+}
+
+// The paths that rows name, each with its first line. The box has taken the rows, so each is well formed.
+const namedImages = async (file) => {
+  const named = new Map(), utf8 = new TextDecoder();
+  for await (const { number, data } of linesWith(file, '"image"')) {
+    for (const { content } of JSON.parse(utf8.decode(data)).messages || []) {
+      for (const part of Array.isArray(content) ? content : []) {
+        if (part.type === "image" && !named.has(part.path)) named.set(part.path, number);
+      }
+    }
+  }
+  return named;
+};
+
+const below = (path) => path.slice(path.indexOf("/") + 1);
+
+// Which chosen files a path of the rows may mean: as it stands in the chosen folder, or with that folder's name before it;
+// else the folder was on the way to the image, or the image was chosen without one.
+const chosenFor = (path, places, whole) => {
+  const exact = places.get(path);
+  if (exact) return exact;
+  for (let rest = path; rest.includes("/");) {
+    rest = below(rest);
+    if (whole.has(rest)) return whole.get(rest);
+  }
+  return [];
+};
+
+// Two writings of one name, such as an accent of its own, are one: disks write names as they like.
+const asOne = (path) => path.normalize();
+
+const byPath = (given, pathsOf) => {
+  const found = new Map();
+  for (const item of given) {
+    for (const path of new Set(pathsOf(asOne(item.path)))) found.set(path, [...found.get(path) || [], item]);
+  }
+  return found;
+};
+
+// Each path that rows name with its file; refused where a path has none, or it is unclear which.
+const matched = (named, given) => {
+  const places = byPath(given, (path) => [path, below(path)]), whole = byPath(given, (path) => [path]);
+  const images = [], problems = [], taken = new Map();
+  for (const [path, line] of named) {
+    const [item, other] = chosenFor(asOne(path), places, whole);
+    const say = (message) => problems.push({ path: `line ${line}`, message });
+    if (!item) say(`The image ${path} was not chosen.`);
+    else if (other) say(`The image ${path} may be ${item.path} or ${other.path}.`);
+    else if (taken.has(item)) say(`${item.path} may be the image ${path} or ${taken.get(item)}.`);
+    else images.push({ path, file: item.file });
+    if (item) taken.set(item, path);
+  }
+  return { images, problems };
+};
+
+const images = async ({ file, given }) => {
+  const named = await namedImages(file), { images: found, problems } = matched(named, given);
+  if (problems.length) {
+    throw new Refused({
+      detail: `Images that the rows name ${given.length ? "were not found among the chosen files" : "were not chosen"}: ${problems.length} of ${named.size}.`,
+      hint: `Choose the folder that ${file.name} lies in, or the images themselves, and upload again: the rows came and are not sent twice. Nothing was registered.`,
+      problems: problems.slice(0, SHOWN), more: problems.length > SHOWN ? `And ${problems.length - SHOWN} more images.` : "",
+    });
+  }
+  const note = noting(found.reduce((sum, image) => sum + image.file.size, 0) || 1);
+  for (const image of found) image.sha256 = await hashed(image.file, 0, image.file.size, note);
+  return found;
+};
+
+const TASKS = { shards, images };
+
+onmessage = async ({ data }) => {
+  try {
+    postMessage({ done: await TASKS[data.task](data) });
   } catch (error) {
-    postMessage({ failure: error.name === "NotReadableError" ? "The file changed or cannot be read. Choose it again." : error.message });
+    const unread = error.name === "NotReadableError" || error.name === "NotFoundError";
+    postMessage({ failure: error.document || { detail: unread ? "A file changed or cannot be read. Choose it again." : error.message } });
   }
 };

@@ -210,7 +210,7 @@ def busy_box(steps: int = 24, rows: int = 24) -> dict[str, Any]:
     waiting = submit(configName="r32-e3", rank=32, steps=steps)
     return {"base": base, "workload": task, "first": first, "second": second, "failed": failed, "running": running,
             "waiting": waiting, "base_score": base_score, "first_score": first_score, "second_score": second_score,
-            "scoring": scoring}
+            "scoring": scoring, "upload": make.open_upload("refund-reasons/more")}
 
 
 GRID = "axes:\n  - {path: hyperparams.optimizer.learningRate, values: [0.0005, 0.001]}"

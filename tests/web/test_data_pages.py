@@ -35,6 +35,28 @@ def test_the_page_of_uploads_names_the_command_for_other_tools_files(operator):
     assert "./optimize registry datasets register triage/train -f FILE --import" in text
 
 
+def test_who_stopped_an_upload_can_give_it_up_on_the_page(operator):
+    from datasets.models import Upload
+
+    kept, given_up = (make.open_upload(f"triage/{name}", by="a-operator") for name in ("kept", "more"))
+    page, address = reverse("datasets:upload"), reverse("datasets:upload-abandon", args=[given_up.pk])
+    text = operator.get(page).content.decode()
+    assert f'hx-post="{address}"' in text and 'hx-confirm="Give the upload of triage/more up?' in text
+    answer = operator.post(address)
+    assert answer["Location"] == page
+    text = operator.get(page).content.decode()
+    assert "The upload of triage/more was given up." in text
+    assert reverse("datasets:upload-abandon", args=[kept.pk]) in text and address not in text
+    assert list(Upload.objects.all()) == [kept]
+    assert operator.post(address).status_code == 404
+
+
+def test_the_page_of_uploads_takes_images_and_says_what_of_a_stopped_upload_is_kept(operator):
+    text = operator.get(reverse("datasets:upload")).content.decode()
+    assert 'webkitdirectory data-upload-images' in text and 'multiple accept=".png,.jpg,.jpeg,.webp"' in text
+    assert "A ZIP is sent at once; stopped, it is sent anew." in text
+
+
 def test_every_bad_line_stands_beside_the_form_and_the_form_stays_filled(operator):
     rows = make.chat_rows(3) + b'{"messages": []}\n' + b"not json\n"
     answer = send(operator, rows, headers={"HX-Request": "true"})
