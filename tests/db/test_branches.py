@@ -8,6 +8,7 @@ from optimize_site.kernel import clock
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.client import Client
 from optimize_site.kernel.errors import Unavailable
+from registry.operations.namespaces import archive_namespace
 from runs import lineage
 from runs.errors import RunRefused, SubmissionConflict
 from runs.management.commands.runs import Command
@@ -305,3 +306,16 @@ def test_the_commands_say_how_a_branch_is_restored_and_why(parent, capsys, tmp_p
     _, out = ask(capsys, "get", child["childRunId"])
     assert f"run {parent.pk[:12]} at step 2" in out
     assert "trainingState. The snapshot's optimizer" in out
+
+
+@pytest.mark.requirement("R302")
+def test_a_branch_or_sweep_that_would_register_into_an_archived_namespace_is_refused(parent):
+    archive_namespace(parent.workload.namespace, actor=LOCAL)
+    for submit in (lambda: branch(parent), lambda: sweep_runs(
+            wish(parent).snapshot, steps=3, grid=grid(1e-5), actor=LOCAL)):
+        with pytest.raises(RunRefused) as refused:
+            submit()
+        assert {problem.code for problem in refused.value.problems} == {"namespace_archived"}
+        assert "namespaces unarchive triage" in refused.value.problems[0].hint
+    assert [problem.code for problem in plan_branch(wish(parent), actor=LOCAL).problems] == ["namespace_archived"]
+    assert Run.objects.count() == 1

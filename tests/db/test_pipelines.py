@@ -20,6 +20,7 @@ from evaluations.pipeline_render import checked_document, pipeline_document
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.errors import PhaseConflict
 from registry.models import BaseModel
+from registry.operations.namespaces import archive_namespace
 from registry.operations.workloads import set_evaluation
 from registry.workload_queries import get_workload
 from runs.models import Run
@@ -349,3 +350,14 @@ def test_commands_and_routes_tell_the_same_of_a_pipeline(ready, capsys, tmp_path
     assert status == 8
     assert "below its gate" in out
     assert "FAILED" in ask("list")[1]
+
+
+@pytest.mark.requirement("R302")
+def test_a_train_stage_that_would_register_into_an_archived_namespace_is_refused(ready):
+    archive_namespace(get_workload("triage").namespace, actor=LOCAL)
+    (problem,) = check_pipeline(pipeline(ready), actor=LOCAL).problems
+    assert (problem.path, problem.code) == ("stages[0].workload", "namespace_archived")
+    with pytest.raises(PipelineRefused) as refused:
+        start_pipeline(pipeline(ready), actor=LOCAL)
+    assert "namespaces unarchive triage" in refused.value.problems[0].hint
+    assert not Pipeline.objects.exists() and not Run.objects.exists()
