@@ -19,9 +19,10 @@ from evaluations.pipeline_queries import get_pipeline
 from evaluations.pipeline_render import checked_document, pipeline_document
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.errors import PhaseConflict
+from registry.errors import WorkInProgress
 from registry.models import BaseModel
 from registry.operations.namespaces import archive_namespace
-from registry.operations.workloads import set_evaluation
+from registry.operations.workloads import archive_workload, set_evaluation
 from registry.workload_queries import get_workload
 from runs.models import Run
 from runs.operations import advance_run
@@ -361,3 +362,17 @@ def test_a_train_stage_that_would_register_into_an_archived_namespace_is_refused
         start_pipeline(pipeline(ready), actor=LOCAL)
     assert "namespaces unarchive triage" in refused.value.problems[0].hint
     assert not Pipeline.objects.exists() and not Run.objects.exists()
+
+
+@pytest.mark.requirement("R298")
+def test_archiving_a_workload_names_its_pipelines_in_progress_and_not_those_that_ended(ready):
+    row = start_pipeline(pipeline(ready), actor=LOCAL).pipeline
+    with pytest.raises(WorkInProgress) as refused:
+        archive_workload(get_workload("triage"), actor=LOCAL)
+    assert f"pipeline {row.pk[:12]} (RUNNING)" in refused.value.detail
+    assert [problem.hint for problem in refused.value.problems] == [
+        f"`./optimize pipelines cancel {row.pk[:12]}` ends it."]
+    cancel_pipeline(row, actor=LOCAL)
+    advance_pipelines()
+    archive_workload(get_workload("triage"), actor=LOCAL)
+    assert get_workload("triage").archived_at is not None
