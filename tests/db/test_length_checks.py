@@ -54,6 +54,18 @@ def submit(*args, **changes):
     return Run.objects.get(pk=run.pk)
 
 
+def masked():
+    """Rows that say themselves which tokens are trained."""
+    rows = [json.loads(line) | {"mask": [1]} for line in make.chat_rows(4).splitlines()]
+    return make.make_dataset("triage/masked", "\n".join(map(json.dumps, rows)).encode())
+
+
+def under(truncation):
+    """The parts of a run that cuts its rows so; `right` only may where its rows bring their own mask."""
+    own = {"dataset": "triage/masked", "loss": {"explicitLossMaskColumn": "mask"}} if truncation == "right" else {}
+    return {"truncation": truncation, "config": own}
+
+
 def finish(lengths_, **report):
     """The job of the one analysis that waits."""
     analysis = Analysis.objects.get(phase="PENDING")
@@ -150,11 +162,12 @@ PROBLEMS = [{"line": 3, "row": 2, "kind": "text_dropped", "where": "answer",
              "reason": "the chat template leaves out a call of messages[1]"}]
 
 
-@pytest.mark.parametrize("truncation", ["error", "drop", "oldest", "oldest_or_drop"])
+@pytest.mark.parametrize("truncation", ["error", "right", "drop", "oldest", "oldest_or_drop"])
 @pytest.mark.requirement("R337", "R338")
 def test_rows_that_the_template_does_not_render_whole_are_refused_under_every_truncation(box, truncation):
-    make.analyze(box, [100] * 4, templateProblems=PROBLEMS, templateProblemRows=2)
-    problem = dry(truncation=truncation)["problems"][0]
+    make.analyze(masked() if truncation == "right" else box, [100] * 4, templateProblems=PROBLEMS,
+                 templateProblemRows=2)
+    problem = dry(**under(truncation))["problems"][0]
     assert problem["code"] == "bad_row"
     assert problem["message"].startswith(
         "2 rows cannot be trained on. line 3: the chat template leaves out the text of messages[1], the answer; "
@@ -209,9 +222,10 @@ def test_an_analysis_that_fails_lets_the_run_go_on_marked_as_not_run(box):
 
 
 @pytest.mark.requirement("R112")
-@pytest.mark.parametrize("truncation", ["error", "drop", "oldest_or_drop"])
+@pytest.mark.parametrize("truncation", ["error", "right", "drop", "oldest", "oldest_or_drop"])
 def test_it_waits_half_an_hour_at_most_and_goes_on_with_the_check_not_run(box, truncation):
-    run = submit(truncation=truncation)
+    masked()
+    run = submit(**under(truncation))
     assert make.claim_job("cpu") is None
     late = run.length_check | {"since": (timezone.now() - timedelta(minutes=31)).isoformat()}
     Run.objects.filter(pk=run.pk).update(length_check=late)
@@ -224,10 +238,11 @@ def test_it_waits_half_an_hour_at_most_and_goes_on_with_the_check_not_run(box, t
 
 @pytest.mark.requirement("R112")
 def test_on_several_devices_only_a_finished_analysis_is_used_where_no_length_is_refused():
-    config = {"data": {"truncation": "drop"}}
-    assert not lengths.need_of("sft", config, {"gpus": 2}).waits
-    assert lengths.need_of("sft", config, {"gpus": 1}).waits
-    assert lengths.need_of("dpo", config, {"gpus": 2}).waits
+    for truncation in ("drop", "right", "oldest_or_drop"):
+        config = {"data": {"truncation": truncation}}
+        assert not lengths.need_of("sft", config, {"gpus": 2}).waits
+        assert lengths.need_of("sft", config, {"gpus": 1}).waits
+        assert lengths.need_of("dpo", config, {"gpus": 2}).waits
     assert lengths.need_of("sft", {"data": {"truncation": "error"}}, {"gpus": 2}).waits
     assert lengths.need_of("grpo", {}, {"gpus": 1}) is None
 
