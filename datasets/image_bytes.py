@@ -1,4 +1,8 @@
-"""What an image's bytes say of themselves, told without unpacking a pixel: its kind and size, and that it is whole."""
+"""What an image's bytes say of themselves, and whether a job can read them.
+
+Kind and size are told by the first bytes, so that an image that is too large is refused before a pixel is unpacked;
+then all pixels are, by the library and the steps that a job takes.
+"""
 
 import struct
 import zlib
@@ -37,7 +41,7 @@ class ImageFacts:
 
 
 def read_image(path: Path) -> ImageFacts:
-    """What a file holds. Raises ImageRefused: no PNG, JPEG or WebP, cut short, or too large."""
+    """What a file holds. Raises ImageRefused: no PNG, JPEG or WebP, cut short, damaged, or too large."""
     size = path.stat().st_size
     if size > MAX_BYTES:
         raise ImageRefused(f"has {size:,} bytes; an image has at most {MAX_BYTES:,}")
@@ -50,7 +54,29 @@ def read_image(path: Path) -> ImageFacts:
     if min(sides) < 1 or max(sides) > MAX_SIDE or facts.width * facts.height > MAX_PIXELS:
         raise ImageRefused(f"is {facts.width} by {facts.height} pixels; an image has at most {MAX_SIDE:,} on a side "
                            f"and {MAX_PIXELS:,} in all")
+    _unpack(path, sides)
     return facts
+
+
+def _unpack(path: Path, sides: tuple[int, int]) -> None:
+    """Read every pixel as a job does. Raises ImageRefused where that fails, or where the library finds other sides."""
+    # Only here: a process that never sees an image, as most do, does without.
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as image:
+            if image.size != sides:
+                raise ImageRefused(f"is damaged: it says {sides[0]} by {sides[1]} pixels and holds "
+                                   f"{image.size[0]} by {image.size[1]}")
+            ImageOps.exif_transpose(image).convert("RGB")
+    except ImageRefused:
+        raise
+    except Exception as error:  # the library raises what it comes upon, down to zlib's errors and a missing key
+        raise ImageRefused(f"is damaged: its pixels cannot be read ({_in_words(error, path)})") from None
+
+
+def _in_words(error: Exception, path: Path) -> str:
+    return str(error).replace(f" {str(path)!r}", "").rstrip(".") or type(error).__name__
 
 
 def _read(file: IO[bytes], size: int) -> ImageFacts:

@@ -24,6 +24,15 @@ def png_chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
+def picture(kind: str, width: int, height: int, mode: str = "RGB", **options: Any) -> bytes:
+    """An image with pixels that differ, as a program writes it."""
+    from PIL import Image
+
+    held = io.BytesIO()
+    Image.radial_gradient("L").resize((width, height)).convert(mode).save(held, kind, **options)
+    return held.getvalue()
+
+
 def jpeg(width: int, height: int, frame: int = 0xC2) -> bytes:
     """A JPEG's markers without a picture: its size stands behind a comment and a thumbnail's end."""
     comment = b"\xff\xfe\x00\x06\xff\xd9ab"

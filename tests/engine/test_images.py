@@ -1,5 +1,12 @@
 """Rows with images: their length is the processor's, their pixels reach the model, its language backbone learns."""
 
+import importlib.util
+import io
+import random
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import jobs
 import numpy as np
 import pytest
@@ -15,6 +22,7 @@ from optimize_child.template import ChatTemplate
 from optimize_child.token_rows import IGNORED
 from optimize_child.tokenizer import load_tokenizer
 from optimize_child.tokens import Reading, read_tokens
+from PIL import Image
 from safetensors.torch import load_file
 from tiny_images import TOKENS_AN_IMAGE, image_row
 
@@ -221,3 +229,38 @@ def test_a_prepared_image_text_folder_is_examined_with_its_towers(image_model):
     facts = examine(image_model, {})
     assert facts["architecture"] == "LlavaForConditionalGeneration"
     assert facts["context_length"] == 2048
+
+
+def the_registrys_reader():
+    """What registration reads images with; the file needs nothing but the standard library and Pillow."""
+    path = Path(__file__).resolve().parents[2] / "datasets" / "image_bytes.py"
+    spec = importlib.util.spec_from_file_location("image_bytes_of_the_registry", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def a_picture(kind, **options):
+    held = io.BytesIO()
+    Image.radial_gradient("L").resize((40, 30)).convert("RGB").save(held, kind, **options)
+    return held.getvalue()
+
+
+@pytest.mark.requirement("R324")
+@pytest.mark.parametrize("data", [a_picture("PNG"), a_picture("JPEG"), a_picture("JPEG", progressive=True),
+                                  a_picture("WEBP"), a_picture("WEBP", lossless=True)],
+                         ids=["png", "jpeg", "progressive", "webp", "lossless"])
+def test_a_damaged_image_that_registration_takes_is_one_that_a_job_reads(tmp_path, data):
+    registry, numbers, path = the_registrys_reader(), random.Random(len(data)), tmp_path / "image"
+    taken = 0
+    for _ in range(200):
+        at, length = numbers.randrange(len(data)), numbers.randrange(4)
+        path.write_bytes(data[:at] + numbers.randbytes(numbers.randrange(3)) + data[at + length:])
+        try:
+            registry.read_image(path)
+        except registry.ImageRefused:
+            continue
+        taken += 1
+        ImageReader._open(SimpleNamespace(_files={"a": path}), "a")
+    assert taken

@@ -5,7 +5,10 @@ import io
 import json
 import stat
 import struct
+import subprocess
+import sys
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -34,6 +37,7 @@ from tests.archives import (
     items,
     jpeg,
     kept,
+    picture,
     png,
     png_chunk,
     prepared,
@@ -308,11 +312,13 @@ def test_a_token_row_is_refused_in_the_words_that_a_job_uses(tmp_path, case):
 
 
 @pytest.mark.parametrize(("data", "facts"), [
-    (png(3, 2), ImageFacts("image/png", 3, 2)), (jpeg(640, 480), ImageFacts("image/jpeg", 640, 480)),
-    (jpeg(7, 9, 0xC0), ImageFacts("image/jpeg", 7, 9)),
-    (webp(b"VP8X", bytes(4) + b"\x63\0\0\x31\0\0"), ImageFacts("image/webp", 100, 50)),
-    (webp(b"VP8L", b"\x2f" + (15 | 7 << 14).to_bytes(4, "little") + bytes(5)), ImageFacts("image/webp", 16, 8)),
-    (webp(b"VP8 ", b"\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 20, 10)), ImageFacts("image/webp", 20, 10)),
+    (png(3, 2), ImageFacts("image/png", 3, 2)),
+    (picture("PNG", 9, 5, "P"), ImageFacts("image/png", 9, 5)),
+    (picture("JPEG", 640, 480, progressive=True, comment=b"\xff\xd9ab"), ImageFacts("image/jpeg", 640, 480)),
+    (picture("JPEG", 7, 9, "CMYK"), ImageFacts("image/jpeg", 7, 9)),
+    (picture("WEBP", 100, 50, exif=b"Exif\0\0"), ImageFacts("image/webp", 100, 50)),
+    (picture("WEBP", 16, 8, lossless=True), ImageFacts("image/webp", 16, 8)),
+    (picture("WEBP", 20, 10), ImageFacts("image/webp", 20, 10)),
 ])
 def test_an_image_tells_its_kind_and_size(tmp_path, data, facts):
     assert read_image(kept(tmp_path, data)) == facts
@@ -334,11 +340,22 @@ def png_header(depth, colour):
     (webp(b"VP8X", bytes(10))[:-4], "in the middle"), (webp(b"ABCD", bytes(10)), "size"),
     (png()[:8] + png_header(3, 2) + png()[33:], "no PNG"), (png()[:8] + png_header(8, 5) + png()[33:], "no PNG"),
     (png()[:33] + png()[-12:], "no pixel"), (jpeg(9, 9).replace(b"\xff\xda", b"\xff\xd0"), "no pixel"),
-    (jpeg(9, 9, 0xC3), "frame 3"), (jpeg(9, 9).replace(b"\x0b\x08", b"\x0b\x0c"), "12 bits"),
+    (png()[:33] + png_chunk(b"IDAT", b"no stream") + png()[-12:], "pixels cannot be read"),
+    (png()[:33] + png_chunk(b"IDAT", zlib.compress(b"\0")) + png()[-12:], "pixels cannot be read"),
+    (webp(b"VP8X", bytes(4) + b"\x63\0\0\x31\0\0"), "pixels cannot be read"),
+    (webp(b"VP8L", b"\x2f" + (15 | 7 << 14).to_bytes(4, "little") + bytes(5)), "pixels cannot be read"),
+    (webp(b"VP8 ", b"\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 20, 10)), "pixels cannot be read"),
+    (jpeg(640, 480), "pixels cannot be read"), (jpeg(9, 9, 0xC3), "frame 3"),
+    (jpeg(9, 9).replace(b"\x0b\x08", b"\x0b\x0c"), "12 bits"),
 ])
 def test_bytes_that_are_no_whole_image_are_refused(tmp_path, data, reason):
     with pytest.raises(ImageRefused, match=reason):
         read_image(kept(tmp_path, data))
+
+
+def test_no_image_library_is_loaded_before_an_image_is_read():
+    code = "import sys, datasets.image_bytes; sys.exit('PIL' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_an_image_of_too_many_bytes_is_refused_unread(tmp_path):

@@ -12,7 +12,7 @@ from datasets.image_bytes import ImageFacts, ImageRefused, read_image
 from datasets.ingest import examine_file
 from datasets.token_rows import measure_files
 from optimize_site.kernel.archives import ArchiveRefused
-from tests.archives import GOOD_TOKENS, items, jpeg, kept, png, token_rows, webp
+from tests.archives import GOOD_TOKENS, items, jpeg, kept, picture, png, token_rows, webp
 
 few = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 CHANGES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30), st.binary(max_size=8)), min_size=1, max_size=4)
@@ -36,7 +36,11 @@ def test_a_damaged_archive_is_read_or_refused(tmp_path, changes):
         assert error.detail
 
 
-@given(st.sampled_from([png(), jpeg(9, 9), webp(b"VP8X", bytes(10)), webp(b"VP8L", b"\x2f" + bytes(9))]), CHANGES)
+PICTURES = [png(), picture("JPEG", 40, 30), picture("JPEG", 40, 30, progressive=True), picture("WEBP", 40, 30),
+            picture("WEBP", 40, 30, "RGBA", lossless=True), jpeg(9, 9), webp(b"VP8X", bytes(10))]
+
+
+@given(st.sampled_from(PICTURES), CHANGES)
 @few
 def test_a_damaged_image_is_read_or_refused(tmp_path, data, changes):
     try:
