@@ -95,4 +95,4 @@ def test_an_image_text_model_is_rolled_out_from_text_and_its_towers_stay_as_they
     assert len(rollouts(attempt, 2)) == 4
     names = weights(attempt)
     assert names and not any("vision" in name or "connector" in name for name in names)
-    assert tiny.events_of(attempt, "data_fit")[0]["longest"] > 10
+    assert tiny.events_of(attempt, "data_fit")[0]["longest"] > 30, "without their text the prompts are of 11 tokens"
