@@ -41,6 +41,12 @@ def test_zero_stays_zero_where_it_means_something_and_is_the_default_elsewhere()
     found = grpo(**kept, groupSize=0, promptsPerStep=0, maxCompletionLength=0, epochs=0).config["rlHyperparams"]
     assert {name: found[name] for name in kept} == kept
     assert [found[name] for name in ("groupSize", "promptsPerStep", "maxCompletionLength", "epochs")] == [4, 8, 256, 1]
+    groups = {"lora": {"rank": 0, "alpha": 0, "dropout": 0},
+              "optimizer": {"learningRate": 0, "weightDecay": 0, "maxGradNorm": 0},
+              "scheduler": {"warmupRatio": 0, "minLearningRateRatio": 0}}
+    assert grpo(**groups).config == grpo().config
+    optimizer = grpo(**groups).config["rlHyperparams"]["optimizer"]
+    assert (optimizer["learningRate"], optimizer["weightDecay"]) == (0.00001, 0.01)
 
 
 @pytest.mark.requirement("R218", "R220")

@@ -156,6 +156,8 @@ def test_a_preference_run_resolves_to_its_defaults():
     assert problems({"method": "dpo"}, facts=facts) == {}
     short, long = (resolved({"method": "dpo", "maxSeqLength": length}, facts=facts).config for length in (1024, 1025))
     assert short["preference"] == {"beta": 0.1, "lossType": "sigmoid", "fusedLoss": True}
+    zero = {"method": "dpo", "maxSeqLength": 1024, "preference": {"beta": 0}}
+    assert resolved(zero, facts=facts).config == short, "a beta of zero is the default"
     assert long["preference"]["fusedLoss"] is False
     assert (short["hyperparams"]["training"]["microBatchPerGpu"], short["model"]["gradientCheckpointing"]) == (2, True)
     off = resolved({"method": "dpo", "model": {"gradientCheckpointing": False}}, facts=facts)
