@@ -32,6 +32,8 @@ from runs.operations.smoke import judgement_of, unjudged_columns
 from runs.phases import BEFORE_A_JOB, PHASES
 
 log = logging.getLogger(__name__)
+MOST_NAMED = 20
+"""Missing files that a failure names."""
 
 
 def advance_all() -> None:
@@ -87,7 +89,8 @@ def resolve_dataset(run: Run) -> None:
                    if not Path(file).is_file()]
         if missing:
             fail_run(run, code="dataset_missing", reason=f"{len(missing)} of the files of {reference['reference']} are "
-                     "not on this box any more.", hint="Register the dataset again.")
+                     f"not on this box any more, the first of them {missing[0]}.", hint="Register the dataset again.",
+                     evidence={"dataset": reference["reference"], "missing": missing[:MOST_NAMED]})
             return
     _move(run, "AWAITING_BASE_MODEL")
 
@@ -97,10 +100,12 @@ def await_base_model(run: Run) -> None:
     state = base_model_state(run.base_model)
     if state is None or not (state.is_selected or state.is_refused):
         fail_run(run, code="base_model_deselected", reason=f"{run.base_model} was deselected while the run waited for "
-                 "it.", hint=f"Select it again with `./optimize base-models select {run.base_model}`.")
+                 "it.", hint=f"Select it again with `./optimize base-models select {run.base_model}`.",
+                 evidence={"baseModel": run.base_model, "phase": state.phase if state else None})
     elif state.is_refused:
         fail_run(run, code="base_model_unusable", reason=f"{run.base_model} could not be prepared: {state.failure}",
-                 hint=f"See `./optimize base-models get {run.base_model}`.")
+                 hint=f"See `./optimize base-models get {run.base_model}`.",
+                 evidence={"baseModel": run.base_model, "phase": state.phase, "failure": str(state.failure)})
     elif state.is_ready:
         _take_base_model(run, state.revision)
 
@@ -108,11 +113,13 @@ def await_base_model(run: Run) -> None:
 def _take_base_model(run: Run, revision: str) -> None:
     if run.base_revision and run.base_revision != revision:
         fail_run(run, code="base_model_moved", reason=f"The run was admitted for {run.base_model} at "
-                 f"{run.base_revision}, and the box now holds {revision}.", hint="Submit it again.")
+                 f"{run.base_revision}, and the box now holds {revision}.", hint="Submit it again.",
+                 evidence={"baseModel": run.base_model, "admitted": run.base_revision, "present": revision})
         return
     problem = next(_prepared_problems(run), None) or prepared_sampler_problem(run)
     if problem is not None:
-        fail_run(run, code=problem.code, reason=problem.message, hint=problem.hint)
+        fail_run(run, code=problem.code, reason=problem.message, hint=problem.hint,
+                 evidence={"setting": problem.path})
         return
     references = run.references | {"baseModel": run.references["baseModel"] | {"revision": revision}}
     taken = {"base_revision": revision, "references": references}
@@ -172,7 +179,8 @@ def await_device(run: Run) -> None:
     if present < wanted:
         fail_run(run, code="devices_gone", reason=f"The run waits for {wanted} device{'' if wanted == 1 else 's'} of "
                  f"the profile {profile}, and this box now has {present}.",
-                 hint="Bring the devices back and start it again, or state another execution.deviceProfile.")
+                 hint="Bring the devices back and start it again, or state another execution.deviceProfile.",
+                 evidence={"deviceProfile": profile, "wanted": wanted, "present": present})
         return
     problems = check_lengths(run)
     if problems:
@@ -187,7 +195,10 @@ def record_model(run: Run) -> None:
         return
     final = run.snapshots.filter(is_final=True, has_weights=True).order_by("-attempt").first()
     if final is None:
-        fail_run(run, code="adapter_missing", reason="The job said it was finished and left no final snapshot.")
+        fail_run(run, code="adapter_missing", reason="The job said it was finished and left no final snapshot.",
+                 hint=f"Its log says more: `./optimize runs log {run.pk[:12]}`. Branch from one of its saves, or start "
+                 "it again.", evidence={"saves": [{"step": save.step, "isFinal": save.is_final}
+                                                  for save in queries.snapshots_of(run)]})
         return
     try:
         version = register_adapter(run, final)
@@ -196,7 +207,8 @@ def record_model(run: Run) -> None:
         _wait_to_record(run, f"{error.detail} {error.hint}")
         return
     except OperationError as error:
-        fail_run(run, code=error.code, reason=f"The adapter could not be registered: {error.detail}", hint=error.hint)
+        fail_run(run, code=error.code, reason=f"The adapter could not be registered: {error.detail}", hint=error.hint,
+                 evidence={"snapshotId": final.pk, "step": final.step})
         return
     except OSError as error:
         # The adapter is trained and safe where it lies; the reconciler tries again once there is room.
@@ -210,7 +222,9 @@ def _end_smoke(run: Run) -> None:
     if verdict:
         _move(run, "CLEANING_UP", data={"verdict": verdict})
     else:
-        fail_run(run, code="verdict_missing", reason="The job said it was finished and gave no verdict.")
+        fail_run(run, code="verdict_missing", reason="The job said it was finished and gave no verdict.",
+                 hint=f"Its log says more: `./optimize runs log {run.pk[:12]}`. Start it again.",
+                 evidence={"updates": run.observed_step, "smoke": run.smoke})
 
 
 def _wait_to_record(run: Run, reason: str) -> None:

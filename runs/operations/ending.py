@@ -1,5 +1,6 @@
 """The one way a run fails."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from optimize_site.kernel import doorbell
@@ -9,8 +10,8 @@ from runs.models import Run
 from runs.phases import PHASES
 
 
-def fail_run(run: Run, *, code: str, reason: str, hint: str = "", evidence: dict[str, Any] | None = None) -> None:
-    """Send a run to its end with why, as one sentence, and what to change."""
+def fail_run(run: Run, *, code: str, reason: str, hint: str, evidence: Mapping[str, Any]) -> None:
+    """Send a run to its end with why, as one sentence, what to change, and what it is known by."""
     move(run, "CLEANING_UP", phases=PHASES, actor=SYSTEM, reason=reason, failure_code=code[:40], failure_reason=reason,
-         failure_hint=hint, failure_evidence=evidence or {})
+         failure_hint=hint, failure_evidence=dict(evidence))
     doorbell.ring_control()

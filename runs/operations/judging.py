@@ -32,7 +32,8 @@ def hold_judges(run: Run) -> bool:
         keeper().hold(queries.KIND, run.pk, judges_of(run), beside=execution["deviceProfile"],
                       devices=execution["gpus"], created_by=run.created_by)
     except OperationError as error:
-        fail_run(run, code=error.code, reason=error.detail, hint=error.hint)
+        fail_run(run, code=error.code, reason=error.detail, hint=error.hint,
+                 evidence={"judges": list(judges_of(run)), "deviceProfile": execution["deviceProfile"]})
         return False
     return True
 
@@ -45,7 +46,7 @@ def living_judges(run: Run) -> Sequence[Held] | None:
     if failed is None:
         return held
     fail_run(run, code=failed.code or "grader_failed", reason=f"The judge of the reward failed: {failed.reason}",
-             hint=failed.hint)
+             hint=failed.hint, evidence={"judge": failed.model_id})
     return None
 
 

@@ -59,6 +59,7 @@ def test_a_waiting_run_fails_with_the_reason_once_its_devices_are_gone(device):
     run = reread(run)
     assert (run.phase, run.failure_code) == ("FAILED", "devices_gone")
     assert "waits for 1 device of the profile cpu, and this box now has 0" in run.failure_reason
+    assert run.failure_evidence == {"deviceProfile": "cpu", "wanted": 1, "present": 0}
 
 
 def out_of_memory(run):

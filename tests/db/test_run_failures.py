@@ -1,5 +1,6 @@
 """Why a run failed, in one sentence with a code and what to do: steps that keep failing, and what cannot be reached."""
 
+import inspect
 import json
 
 import pytest
@@ -8,10 +9,11 @@ from django.db import OperationalError
 from gpu_worker import drive
 from optimize_site.kernel.conf import home
 from runs.operations import advance, advance_run, failing_steps
+from runs.operations.ending import fail_run
 from runs.outlook import outlook_of
 from runs.render import run_document
 from tests.factories import make_base_model, make_device, make_run, put_weights
-from tests.playing import claim, reread
+from tests.playing import STARTED, claim, end, metrics, reread, save, say
 
 pytestmark = pytest.mark.django_db
 
@@ -89,3 +91,23 @@ def test_a_run_that_waits_for_devices_whose_workers_cannot_be_reached_says_so():
     assert outlook_of(reread(run)).wait_reason == said
     write_worker("ready")
     assert outlook_of(reread(run)).wait_reason == "0 of 2 slots of cpu are held."
+
+
+@pytest.mark.requirement("R359")
+def test_a_job_that_finished_without_its_adapter_fails_with_what_to_do_and_which_saves_there_are():
+    run = make_run()
+    advance_run(run.pk)
+    attempt = claim(reread(run))
+    say(run, attempt, STARTED, metrics(1), save(attempt, 1))
+    end(run, attempt, "finished")
+    advance_run(run.pk)
+    run = reread(run)
+    assert (run.phase, run.failure_code) == ("FAILED", "adapter_missing")
+    assert f"runs log {run.pk[:12]}" in run.failure_hint
+    assert run.failure_evidence == {"saves": [{"step": 1, "isFinal": False}]}
+
+
+@pytest.mark.requirement("R359")
+def test_no_run_fails_without_what_to_do_and_what_it_is_known_by():
+    told = inspect.signature(fail_run).parameters
+    assert {told[name].default for name in ("hint", "evidence")} == {inspect.Parameter.empty}

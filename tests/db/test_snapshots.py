@@ -136,7 +136,8 @@ def test_a_save_that_is_let_go_long_after_its_run_ended_is_removed(saved, let_go
 
 @pytest.mark.requirement("R166")
 def test_a_run_that_ended_while_the_box_was_away_is_still_looked_at(saved):
-    Run.objects.filter(pk=saved.pk).update(phase="CANCELLED", lease_token=None, ended_at=clock.now() - timedelta(days=9))
+    Run.objects.filter(pk=saved.pk).update(phase="CANCELLED", lease_token=None,
+                                           ended_at=clock.now() - timedelta(days=9))
     tend_snapshots()
     assert held(saved)[1] == []
 

@@ -60,7 +60,7 @@ def test_a_run_whose_base_model_is_gone_fails_with_why(ready, columns, code):
     run.refresh_from_db()
     assert (run.phase, run.failure_code) == ("FAILED", code)
     assert run.failure_reason.endswith(".") or "could not be prepared" in run.failure_reason
-    assert run.failure_hint
+    assert run.failure_hint and run.failure_evidence["baseModel"] == run.base_model
 
 
 def test_a_run_whose_rows_are_gone_fails_with_why(ready):
@@ -78,6 +78,8 @@ def test_a_run_whose_rows_are_gone_fails_with_why(ready):
         path.write_bytes(kept)
     run.refresh_from_db()
     assert (run.phase, run.failure_code) == ("FAILED", "dataset_missing")
+    assert str(path) in run.failure_reason
+    assert run.failure_evidence == {"dataset": run.references["dataset"]["reference"], "missing": [str(path)]}
 
 
 def test_one_run_s_fault_does_not_keep_the_others_from_their_step(ready, monkeypatch):
