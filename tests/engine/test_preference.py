@@ -40,6 +40,17 @@ def test_a_tokenizer_without_a_beginning_token_puts_nothing_in_its_place_f14(wri
     assert None not in [*pair.prompt, *pair.chosen, *pair.rejected]
 
 
+@pytest.mark.requirement("R332")
+def test_a_pair_reads_the_same_under_a_template_that_reads_parts(write_rows):
+    of_parts = template(tiny.CHATML.replace("m['content']", "m['content'][0]['text']").replace(
+        "message['content']", "message['content'][0]['text']"))
+    assert of_parts.reads_parts and not template(tiny.CHATML).reads_parts
+    tokens = [[(pair.prompt, pair.chosen, pair.rejected) for pair in pairs(chat, [PAIR], write_rows)]
+              for chat in (of_parts, template(tiny.CHATML))]
+    assert tokens[0] == tokens[1]
+    assert "on its way" in of_parts.tokenizer.decode(tokens[0][0][1])
+
+
 def test_a_pair_is_as_long_as_its_prompt_with_the_longer_answer(tokenizer, write_rows):
     from optimize_child.template import ChatTemplate
 

@@ -179,6 +179,16 @@ def test_f43_a_folders_files_are_kept_byte_for_byte(prepare, base_model):
         assert (Path(event["folder"]) / name).read_bytes() == (base_model / name).read_bytes()
 
 
+@pytest.mark.requirement("R340")
+@pytest.mark.parametrize("name", ["tekken.json", "params.json", "consolidated.safetensors.index"])
+def test_a_makers_own_tokenizer_beside_the_models_is_left_out(prepare, copy, name):
+    before = finished(prepare({"kind": "folder", "path": str(copy)}))
+    (copy / name).write_text('{"vocab": []}')
+    event = finished(prepare({"kind": "folder", "path": str(copy)}))
+    assert not (Path(event["folder"]) / name).exists()
+    assert event["revision"] == before["revision"]
+
+
 def test_a_model_that_brings_code_is_refused(prepare, copy):
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "evil.Model"}}))
