@@ -14,6 +14,7 @@ from optimize_site.kernel.work import Ending, attempt_folder
 from registry.models import BaseModel
 from runs import queries, render
 from runs.errors import SnapshotDamaged
+from runs.management.commands.runs import Command
 from runs.models import Metric, Run, Snapshot
 from runs.operations import advance_run
 from runs.phases import PHASES
@@ -187,6 +188,23 @@ def test_trimmed_rows_and_removed_turns_show_on_the_data_fit_line_when_there_are
     assert "targetsCut" not in str(render.run_document(run))
     run = say(run, Attempt.objects.get(), fit | {"trimmed": 0, "turnsRemoved": 0})
     assert "trimmed" not in dict(result_rows(render.run_document(run)))["Data fit"]
+
+
+@pytest.mark.requirement("R368")
+def test_runs_get_shows_counts_and_padding_on_one_line_and_the_measured_peak_on_another(run, capsys):
+    fit = {"type": "data_fit", "rows": 1500, "tooLong": 2, "trainedTokens": 5, "totalTokens": 50, "paddingShare": 0.25,
+           "longest": 9, "trimmed": 3, "turnsRemoved": 7}
+    peak = {"peak_memory_bytes": 3 * 2**30, "memory_weights_bytes": 2 * 2**30, "memory_activations_bytes": 2**30}
+    say(run, claim(run), STARTED, fit, metrics(1, peak_memory_bytes=2**30), metrics(2, **peak))
+    assert Command().run(["get", run.pk]) == 0
+    out = capsys.readouterr().out
+    assert ("1,500 rows, 2 left out as too long, 3 trimmed (7 turns removed), longest 9 tokens, 5 of 50 tokens "
+            "trained, 25% padding") in out
+    assert "Memory            3.0 GiB = weights 2.0 GiB + activations 1.0 GiB at update 2" in out
+    run = say(run, Attempt.objects.get(), fit | {"paddingShare": 0.0})
+    assert render.run_document(run)["dataFit"]["paddingShare"] == 0.0
+    assert Command().run(["get", run.pk]) == 0
+    assert "padding" not in capsys.readouterr().out
 
 
 @pytest.mark.requirement("R176")
