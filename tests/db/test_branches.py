@@ -164,6 +164,22 @@ def test_a_state_that_was_asked_for_and_cannot_be_kept_is_refused(parent):
         branch(parent, step=3, restore="trainingState")
 
 
+@pytest.mark.requirement("R291")
+@pytest.mark.parametrize(("overrides", "why"), [
+    ({"method": "dpo"}, "the method changes from sft to dpo"),
+    ({"execution": {"gpus": 2}}, "execution.gpus changes from 1 to 2"),
+])
+def test_a_state_that_was_asked_for_is_not_kept_over_another_method_or_other_devices(parent, overrides, why):
+    planned = plan_branch(wish(parent, overrides=overrides, restore="trainingState"), actor=LOCAL)
+    assert any(problem.code == "training_state_not_possible" and why in problem.message for problem in planned.problems)
+
+
+def test_a_way_of_restoring_that_nobody_knows_is_refused(parent):
+    with pytest.raises(RunRefused, match="restoreMode is 'half'; it must be") as refused:
+        branch(parent, restore="half")
+    assert "restore_mode_unknown" in {problem.code for problem in refused.value.problems}
+
+
 def test_all_that_is_wrong_with_a_branch_is_told_at_once(parent):
     overrides = {"hyperparams": {"training": {"epochs": 2}, "lora": {"rank": 64}}, "colour": "red"}
     with pytest.raises(RunRefused) as refused:

@@ -265,6 +265,12 @@ def test_a_run_that_is_not_paused_is_not_resumed(run):
         resume_run(run, actor=LOCAL)
 
 
+@pytest.mark.requirement("R285")
+def test_a_descriptor_states_the_update_at_which_it_pauses(run):
+    stated = make_run(pauseAtStep=3)
+    assert (stated.pause_at_step, render.run_document(reread(stated))["pauseAtStep"]) == (3, 3)
+
+
 def end_at_its_save(run, outcome, *said):
     """The job trains to update 3, where its plan pauses, saves, and then ends so."""
     attempt = claim(run)

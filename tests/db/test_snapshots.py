@@ -8,6 +8,7 @@ import pytest
 from optimize_site.kernel import clock
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.errors import NotFound
+from optimize_site.kernel.models import Attempt
 from registry.errors import NamespaceArchived, WorkInProgress, WorkloadArchived
 from registry.models import Version
 from registry.operations.namespaces import archive_namespace
@@ -194,6 +195,14 @@ def test_the_commands_pin_unpin_and_clear_a_hold_that_was_left_behind(saved, cap
     assert not SnapshotHold.objects.exists()
 
 
+@pytest.mark.parametrize("phase", ["PAUSED", "AWAITING_CAPACITY"])
+def test_a_hold_of_a_run_that_rests_or_waits_is_not_released(saved, phase):
+    child = branch_run(Wish(snapshot(saved, 1), 2, "weights"), actor=LOCAL).run
+    Run.objects.filter(pk=child.pk).update(phase=phase)
+    with pytest.raises(HoldStands, match=f"is {phase} and starts from this snapshot"):
+        release_snapshot(snapshot(saved, 1), child.pk[:12], actor=LOCAL)
+
+
 @pytest.mark.requirement("R281")
 def test_a_save_of_weights_alone_is_not_resumed_from(run):
     attempt = claim(run)
@@ -215,6 +224,18 @@ def test_a_model_is_made_of_a_save_once_however_often_it_is_asked(saved):
     assert (version.produced_by_kind, version.produced_by_id) == ("run", f"{saved.pk}#4")
     assert reread(saved).model_id is None
     assert not SnapshotHold.objects.exists()
+
+
+@pytest.mark.requirement("R189")
+def test_a_cancelled_run_leaves_its_saves_which_a_model_is_made_of(saved):
+    cancel_run(saved, actor=LOCAL)
+    attempt = Attempt.objects.get(holder_id=saved.pk)
+    assert end(saved, attempt, "stopped").phase == "CLEANING_UP"
+    advance_run(saved.pk)
+    assert reread(saved).phase == "CANCELLED"
+    register_candidate(snapshot(saved, 7), actor=LOCAL)
+    tend_snapshots()
+    assert get_candidate(snapshot(saved, 7)).phase == "REGISTERED"
 
 
 def test_a_model_that_could_not_be_made_says_why_keeps_its_source_and_can_be_tried_again(saved):
