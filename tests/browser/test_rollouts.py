@@ -3,6 +3,7 @@
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from runs.models import Run
 from tests.browser.test_in_a_browser import ready
 from tests.web import scenes
 
@@ -32,4 +33,23 @@ def test_a_reinforcement_runs_rewards_and_rollouts_are_read_from_curve_to_prompt
     for path in (f"/runs/{run.pk}?tab=rewards", f"/runs/{run.pk}/rollouts", f"/runs/{run.pk}/rollouts/rows/4"):
         page.goto(server + path)
         assert page.evaluate(OVERFLOW) <= 0, path
+    assert page.problems == []
+
+
+def test_the_term_that_was_chosen_stays_while_the_run_goes_on(server, signed_in, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
+    ready()
+    run = scenes.reinforce(12)
+    names = [f"t{number}" for number in range(6)]
+    Run.objects.filter(pk=run.pk).update(references=run.references | {"reward": [{"name": name} for name in names]})
+    page = signed_in("operator")
+    page.goto(f"{server}/runs/{run.pk}?tab=rewards")
+    page.evaluate("htmx.trigger('#tab-watch', 'look')")
+    with page.expect_response(lambda answer: "term=t4" in answer.url):
+        page.locator("#map-term").select_option("t4")
+    expect(page).to_have_url(f"{server}/runs/{run.pk}?tab=rewards&term=t4")
+    with page.expect_response(lambda answer: "tab=rewards" in answer.url) as looked:
+        page.evaluate("htmx.trigger('#tab-watch', 'look')")
+    assert "term=t4" in looked.value.url
+    expect(page.locator("#map-term")).to_have_value("t4")
     assert page.problems == []
