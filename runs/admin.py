@@ -16,6 +16,9 @@ from runs.operations import (
     cancel_run,
     pause_run,
     pin_snapshot,
+    prioritize_run,
+    register_candidate,
+    release_snapshot,
     resume_run,
     submit_run,
     unpin_snapshot,
@@ -36,7 +39,7 @@ class RunAdmin(DocumentAdmin):
     search_fields = ("id", "config_name", "description", "config_hash", "workload__name")
     list_select_related = ("workload",)
     ordering = ("-created_at",)
-    actions = ("cancel", "pause_saving", "pause_at_latest", "resume", "verify", "replay")
+    actions = ("cancel", "pause_saving", "pause_at_latest", "resume", "prioritize", "verify", "replay")
 
     def submit(self, document: Any, *, actor: Actor) -> Run:
         return submit_run(document, actor=actor).run
@@ -74,6 +77,13 @@ class RunAdmin(DocumentAdmin):
     def resume(self, request: HttpRequest, rows: QuerySet[Run]) -> None:
         def operation(row: Run, actor: Actor) -> str:
             return f"The run {resume_run(row, actor=actor).pk[:12]} goes on."
+
+        carry_out(request, rows, operation)
+
+    @admin.action(description="Put in front of all that wait", permissions=["operate"])
+    def prioritize(self, request: HttpRequest, rows: QuerySet[Run]) -> None:
+        def operation(row: Run, actor: Actor) -> str:
+            return f"The run {prioritize_run(row, actor=actor).pk[:12]} is the next of its devices."
 
         carry_out(request, rows, operation)
 
@@ -176,7 +186,7 @@ class SnapshotAdmin(ReadOnlyAdmin):
     list_filter = ("is_final", "has_training_state")
     search_fields = ("id", "run__id")
     ordering = ("-created_at",)
-    actions = ("pin", "unpin")
+    actions = ("pin", "unpin", "register")
 
     @admin.action(description="Pin", permissions=["operate"])
     def pin(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
@@ -189,6 +199,14 @@ class SnapshotAdmin(ReadOnlyAdmin):
     def unpin(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
         def operation(row: Snapshot, actor: Actor) -> str:
             return f"The snapshot {unpin_snapshot(row, actor=actor).pk[:12]} is left to retention."
+
+        carry_out(request, rows, operation)
+
+    @admin.action(description="Register a model of its weights", permissions=["operate"])
+    def register(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
+        def operation(row: Snapshot, actor: Actor) -> str:
+            candidate = register_candidate(row, actor=actor)
+            return f"The model {candidate.pk[:12]} is being made of the snapshot {row.pk[:12]}."
 
         carry_out(request, rows, operation)
 
@@ -205,6 +223,16 @@ class SnapshotHoldAdmin(ReadOnlyAdmin):
     list_filter = ("kind", "holder_kind")
     search_fields = ("snapshot__id", "holder_id")
     ordering = ("-id",)
+    list_select_related = ("snapshot",)
+    actions = ("release",)
+
+    @admin.action(description="Release: it was left behind", permissions=["operate"])
+    def release(self, request: HttpRequest, rows: QuerySet[SnapshotHold]) -> None:
+        def operation(row: SnapshotHold, actor: Actor) -> str:
+            released = release_snapshot(row.snapshot, row.holder_id, kind=row.kind, actor=actor)
+            return f"The snapshot {released.pk[:12]} is not held by {row.holder_id[:12]} any more."
+
+        carry_out(request, rows, operation)
 
     @admin.display(description="Snapshot")
     def snapshot_id_shown(self, row: SnapshotHold) -> str:

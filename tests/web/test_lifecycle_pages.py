@@ -6,7 +6,7 @@ import re
 import pytest
 from django.urls import reverse
 
-from runs.models import Candidate, Run, Snapshot
+from runs.models import Candidate, Run, Snapshot, SnapshotHold
 from runs.operations import pause_run
 from tests import factories as make
 from tests.playing import save
@@ -270,6 +270,13 @@ def test_the_admin_pauses_resumes_and_pins_through_the_operations(operator, runn
     assert "is pausing" in act("runs_run", "pause_at_latest", running)
     assert "already pausing" in act("runs_run", "pause_saving", running)
     assert "goes on" in act("runs_run", "resume", rest(running))
+    assert "is the next of its devices" in act("runs_run", "prioritize", running)
+    assert "is being made of the snapshot" in act("runs_snapshot", "register", snapshot)
+    held = SnapshotHold.objects.get(snapshot=snapshot)
+    assert "is still being copied" in act("runs_snapshothold", "release", held)
+    Candidate.objects.update(phase="FAILED")
+    assert "any more" in act("runs_snapshothold", "release", held)
+    assert not SnapshotHold.objects.exists()
 
 
 def test_a_runs_note_and_the_name_of_its_configuration_are_kept_and_cleared_on_its_page(operator, running):
