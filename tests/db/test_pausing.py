@@ -4,8 +4,9 @@ import json
 import re
 
 import pytest
+from django.test import Client
 
-from optimize_site.kernel.auth import LOCAL
+from optimize_site.kernel.auth import LOCAL, LOCAL_SECRET
 from optimize_site.kernel.models import Lease
 from runs import queries, render
 from runs.errors import (
@@ -71,8 +72,9 @@ def test_the_same_pause_again_is_the_pause_in_progress_and_another_one_is_refuse
 
 
 @pytest.mark.requirement("R283")
-def test_a_pause_asked_for_twice_is_told_to_be_in_progress_already(run, capsys, client):
+def test_a_pause_asked_for_twice_is_told_to_be_in_progress_already(run, capsys):
     trained(run)
+    client = Client(headers={"Authorization": f"Bearer {LOCAL_SECRET}"})
 
     def said(*more):
         Command().run(["pause", run.pk, "--checkpoint", "save", *more])
