@@ -2,6 +2,7 @@
 
 import json
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import pytest
@@ -37,6 +38,24 @@ def test_a_run_that_rested_gives_the_bytes_of_one_that_did_not(http, undisturbed
     assert adapter_hash(http, run) == adapter_hash(http, undisturbed)
     assert losses(http, run) == losses(http, undisturbed)
     assert verify(http, run)["figures"] == STEPS
+
+
+@pytest.mark.requirement("R184")
+def test_a_box_that_goes_down_has_its_job_save_and_the_next_up_trains_on_to_the_same_bytes(box, http, undisturbed):
+    run_id = start(http)
+    path = f"/v1/training/runs/{run_id}"
+    with ThreadPoolExecutor(1) as thread:
+        with halted(box, run_id, save=20):
+            wait_until(lambda: (http.get(path)["savedStep"] or 0) >= 20, 120, "a save")
+            down = thread.submit(box.down)
+            wait_until(lambda: asked_of(box, run_id) == "stop", what="the word to the job")
+        down.result(120)
+    box.up()
+    run = finish(http, run_id)
+    assert run["attempts"][-1]["resumedStep"] >= 20
+    assert len(run["attempts"]) == 2
+    assert adapter_hash(http, run) == adapter_hash(http, undisturbed)
+    assert losses(http, run) == losses(http, undisturbed)
 
 
 @pytest.mark.requirement("R032")

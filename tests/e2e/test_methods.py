@@ -19,23 +19,29 @@ from tests.grader_service import reply, serving
 STEPS, REWARDED = 60, 60
 
 
-@pytest.mark.requirement("R016", "R262")
-def test_a_run_over_pairs_whose_job_is_killed_gives_the_bytes_of_one_that_was_left_alone(box, http):
-    undisturbed, run_id = finish(http, start_over_pairs(http)), start_over_pairs(http)
-    with halted(box, run_id, save=10):
-        kill_job(box, run_id)
-    run = finish(http, run_id)
-    assert len(run["attempts"]) == 2, "it ended before it was killed"
+@pytest.mark.requirement("R016", "R262", "R283")
+def test_a_run_over_pairs_killed_and_rested_gives_the_bytes_of_one_that_was_left_alone(box, http):
+    undisturbed = finish(http, start_over_pairs(http))
+    run = killed_and_rested(box, http, start_over_pairs(http), save=10)
     assert adapter_hash(http, run) == adapter_hash(http, undisturbed)
     assert losses(http, run) == losses(http, undisturbed)
     assert (run["preference"]["step"], run["preference"]["accuracy"]) == (STEPS, 1.0)
 
 
 @pytest.mark.requirement("R016", "R028", "R283")
-def test_a_run_over_rewards_killed_and_rested_gives_the_bytes_of_one_that_was_left_alone(box, http, rewarded):
-    run_id = start_over_rewards(http)
+@pytest.mark.parametrize("method", ["grpo", "gspo"])
+def test_a_run_over_rewards_killed_and_rested_gives_the_bytes_of_one_that_was_left_alone(box, http, rewarded, method):
+    undisturbed = rewarded if method == "grpo" else finish(http, start_over_rewards(http, method=method))
+    run = killed_and_rested(box, http, start_over_rewards(http, method=method), save=4)
+    assert adapter_hash(http, run) == adapter_hash(http, undisturbed)
+    assert losses(http, run) == losses(http, undisturbed)
+    assert rollouts(http, run) == rollouts(http, undisturbed)
+
+
+def killed_and_rested(box, http, run_id, *, save):
+    """The run once it is over, whose job was killed, and which was paused and resumed after that."""
     path = f"/v1/training/runs/{run_id}"
-    with halted(box, run_id, save=4):
+    with halted(box, run_id, save=save):
         kill_job(box, run_id)
     wait_until(lambda: len(run_of(http, run_id)["attempts"]) == 2, 60, "another attempt")
     http.post(f"{path}/pause", {"checkpoint": "save"})
@@ -45,9 +51,7 @@ def test_a_run_over_rewards_killed_and_rested_gives_the_bytes_of_one_that_was_le
     run = finish(http, run_id)
     assert len(run["attempts"]) == 3
     assert run["attempts"][2]["resumedStep"] == paused["pause"]["savedStep"]
-    assert adapter_hash(http, run) == adapter_hash(http, rewarded)
-    assert losses(http, run) == losses(http, rewarded)
-    assert rollouts(http, run) == rollouts(http, rewarded)
+    return run
 
 
 @pytest.mark.requirement("R030", "R236")
