@@ -13,6 +13,8 @@ import psutil
 import pytest
 
 from evaluations.bundles import scorer as scorers
+from evaluations.bundles.inside import confine
+from evaluations.bundles.inside.kernel import NoWall
 from evaluations.bundles.process import Confined, NotStarted
 from evaluations.bundles.scorer import BundleScorer
 from evaluations.bundles.walls import Walls, find_walls
@@ -96,6 +98,7 @@ def test_no_wall_lets_a_deed_through(tmp_path, live, monkeypatch, walls):
         verdicts = dict(zip(FORBIDDEN, scorer.score(answers(*FORBIDDEN)), strict=True))
     done = {name for name, verdict in verdicts.items() if verdict.cause not in ("error", "crash")}
     assert done == set(), {name: verdicts[name] for name in done}
+    assert verdicts["becomes_a_program"].cause == "error", "a program that ends at once looks like a crash"
     assert not (tmp_path / "written").exists()
 
 
@@ -113,6 +116,25 @@ def test_it_has_no_secret_in_its_environment(tmp_path, monkeypatch):
     with scoring(tmp_path, "import os\ndef compute_score(solution_str):\n"
                            "    return {'score': 1, 'reason': repr(sorted(os.environ))}\n") as scorer:
         assert scorer.score(answers("x"))[0].explanation == "['LANG', 'PYTHONHASHSEED']"
+
+
+def test_it_may_use_so_much_memory_and_processor_time_and_grow_no_file(tmp_path):
+    with scoring(tmp_path, "import resource as r\ndef compute_score():\n"
+                           "    names = (r.RLIMIT_AS, r.RLIMIT_CPU, r.RLIMIT_FSIZE, r.RLIMIT_NPROC)\n"
+                           "    return {'score': 1, 'reason': ' '.join(str(r.getrlimit(n)[1]) for n in names)}\n",
+                 seconds=10.0) as scorer:
+        said = scorer.score(answers("x"))[0].explanation
+        memory, processor, file, processes = map(int, said.split())
+    assert 0 < memory < 64 << 30 and (file, processes) == (0, 256)
+    assert processor == int(scorer._cpu_seconds)
+
+
+def test_a_sandbox_that_lets_a_program_start_is_none(monkeypatch):
+    monkeypatch.setattr(confine, "_fork", lambda: os.open("/nowhere", os.O_RDONLY))
+    monkeypatch.setattr(confine.socket, "socket", lambda *_: os.open("/nowhere", os.O_RDONLY))
+    monkeypatch.setattr(confine.os, "kill", lambda *_: os.open("/nowhere", os.O_RDONLY))
+    with pytest.raises(NoWall, match="a program could be started"):
+        confine.knock(("seccomp",), {"parent": os.getppid()})
 
 
 def test_what_is_no_score_costs_its_own_score(tmp_path):

@@ -5,6 +5,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from . import landlock, namespaces, seccomp
@@ -64,6 +65,7 @@ def knock(walls: Sequence[str], configuration: Mapping[str, Any]) -> None:
         _must_fail("seccomp", "a socket was opened", lambda: socket.socket().close())
         _must_fail("seccomp", "another process could be sent a signal", lambda: os.kill(configuration["parent"], 0))
         _must_fail("seccomp", "a process was started", _fork)
+        _must_fail("seccomp", "a program could be started", _execute)
     for wall in ("namespaces", "landlock"):
         if wall in walls:
             _must_fail(wall, "a file outside was read", lambda: os.close(os.open("/etc/passwd", os.O_RDONLY)))
@@ -74,6 +76,12 @@ def knock(walls: Sequence[str], configuration: Mapping[str, Any]) -> None:
 def _fork() -> None:
     if os.fork() == 0:
         os._exit(0)
+
+
+def _execute() -> None:
+    """A program that is not there: where it is looked for, one that is there would be started."""
+    with suppress(FileNotFoundError):
+        os.execv("/nowhere/at/all", ["nothing"])  # noqa: S606 - it is not there
 
 
 def _create(folder: str) -> None:
