@@ -110,8 +110,10 @@ def test_answers_are_scored_by_a_service_and_a_killed_job_asks_for_none_twice_th
 
 @pytest.mark.requirement("R185")
 def test_a_judge_that_is_killed_costs_its_run_no_score_and_is_given_back(box, http):
-    """A model that knows nothing states no score; what counts is that it was asked for every completion."""
-    (box.home / "settings.toml").write_text("[trainer.judges]\nmax-new-tokens = 8\n")
+    """A model that knows nothing states no score, for which the run is not ended here; what counts is that it was asked
+    for every completion."""
+    (box.home / "settings.toml").write_text("[trainer.judges]\nmax-new-tokens = 8\n"
+                                            "[trainer.rollouts]\nfailed-updates = 0\n")
     run_id = start_over_rewards(http, steps=30, terms=[{"kind": "model", "model": TINY, "instructions": "Judge."}])
     wait_until(lambda: run_of(http, run_id)["observedStep"] >= 1, 240, "a judged update")
     (judge,) = judges(http, run_id)
