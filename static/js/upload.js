@@ -134,6 +134,7 @@
     if (file.size > most) throw new Refusal({ detail: `${file.name} has ${file.size.toLocaleString("en")} bytes; a ZIP has at most ${most.toLocaleString("en")}.`, hint: "Register its contents as several datasets." });
     const path = reference.split("/").map(encodeURIComponent).join("/");
     const progress = (loaded) => { say(form, loaded < file.size ? "Sending…" : "Checking the archive…"); show(form, Math.min(1, loaded / file.size)); };
+    show(form, 0);
     return ask(form, "POST", `${DATASETS}/${path}/versions?${new URLSearchParams(more)}`, file, progress, "A ZIP is sent at once, so nothing of it was kept: choose it again later, and it is sent anew.");
   };
 

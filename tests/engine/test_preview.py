@@ -91,7 +91,7 @@ def test_prepared_rows_are_shown_as_they_stand(tmp_path, base_model):
     (finished,) = tiny.events_of(jobs.run(tmp_path / "attempt", plan), "finished")
     good, bad = finished["preview"]["rows"]
     assert (good["ids"], good["mask"]) == ([1, 5, 6], [0, 0, 1])
-    assert "selects the first token" in bad["reason"]
+    assert "row 2: The mask marks the first token, which no token before it predicts." in bad["reason"]
 
 
 def test_a_row_with_images_is_shown_with_the_tokens_of_its_images(tmp_path, write_rows):
