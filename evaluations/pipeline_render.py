@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from evaluations.models import Evaluation, Pipeline, Stage
-from evaluations.operations.pipelines import Checked, submission_of
+from evaluations.models import Pipeline, Stage
+from evaluations.operations.pipelines import Checked
 from evaluations.pipeline_descriptor import parse_pipeline
-from runs.models import Run
-from runs.queries import cost_of
+from evaluations.pipeline_queries import cost_of_tries
 
 
 def pipeline_row(row: Pipeline) -> dict[str, Any]:
@@ -33,7 +32,7 @@ def pipeline_document(row: Pipeline) -> dict[str, Any]:
 def stage_document(stage: Stage) -> dict[str, Any]:
     """One stage: the work that carries it out, its output, and what all its tries cost."""
     run, row = stage.run, stage.evaluation
-    seconds, amount = _cost(stage)
+    seconds, amount = cost_of_tries(stage)
     fields = parse_pipeline(stage.pipeline.descriptor).stages[stage.position].fields
     return {"name": stage.name, "type": stage.type, "position": stage.position, "state": stage.state,
             "attempt": stage.number, "runId": run.pk if run else None, "runPhase": run.phase if run else None,
@@ -44,18 +43,6 @@ def stage_document(stage: Stage) -> dict[str, Any]:
             "meanScore": stage.mean_score, "minMeanScore": fields.get("minMeanScore"), "reason": stage.reason or None,
             "deviceSeconds": round(seconds, 1), "cost": amount, "startedAt": stage.started_at,
             "endedAt": stage.ended_at}
-
-
-def _cost(stage: Stage) -> tuple[float, float | None]:
-    """Device seconds of all tries of a stage, and what its runs cost; None where it has had none."""
-    runs, rows = [stage.run] if stage.run else [], [stage.evaluation] if stage.evaluation else []
-    if stage.number > 1:
-        earlier = [submission_of(stage, number) for number in range(1, stage.number)]
-        runs += Run.objects.filter(pipeline_id=stage.pipeline_id, submission_id__in=earlier)
-        rows += Evaluation.objects.filter(workload=stage.pipeline.workload, submission_id__in=earlier)
-    costs = [cost_of(run) for run in runs]
-    seconds = sum(cost["deviceSeconds"] for cost in costs) + sum(row.device_seconds for row in rows)
-    return seconds, round(sum(cost["amount"] for cost in costs), 4) if costs else None
 
 
 def checked_document(checked: Checked, *, resolved: bool) -> dict[str, Any]:

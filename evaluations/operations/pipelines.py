@@ -11,6 +11,7 @@ from evaluations.models import Pipeline, Stage
 from evaluations.operations.evaluations import Request, cancel_evaluation, check_request, start_evaluation
 from evaluations.pipeline_descriptor import TRAIN, PipelineWish, StageWish, parse_pipeline, references_of
 from evaluations.pipeline_phases import CANCELLED, COMPLETED, FAILED, PIPELINE, RUNNING
+from evaluations.pipeline_queries import submission_of
 from optimize_site.kernel import clock, doorbell, events
 from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import Conflict, OperationError, PhaseConflict, Problem
@@ -220,11 +221,6 @@ def _start(pipeline: Pipeline, stage: Stage) -> None:
     else:
         request = _request(wish, pipeline.workload, wish.fields["model"], submission=submission)
         stage.evaluation = start_evaluation(request, actor=actor).evaluation
-
-
-def submission_of(stage: Stage, number: int) -> str:
-    """Under which the work of a stage's try is started."""
-    return f"{stage.pipeline_id[:32]}-{stage.position}-{number}"
 
 
 def _filled(pipeline: Pipeline, stage: Stage) -> StageWish:

@@ -200,6 +200,11 @@ class NounCommand(BaseCommand):
         """Whether a person reads the output."""
         return self.options.output == "text" and self.options.fields is None and not self.options.jq
 
+    @property
+    def is_json(self) -> bool:
+        """Whether a program reads whole documents as JSON, so that each update of a wait may be one."""
+        return self.options.output != "text" and not self.options.jq and self.options.fields is None
+
     def show(self, document: Any, text: Callable[[Any], None] | None = None) -> None:
         """Print a document: as the person or the program asked for it."""
         if self.is_text and text is not None:
@@ -225,7 +230,7 @@ class NounCommand(BaseCommand):
     def tell_update(self, document: Any, sentence: str) -> None:
         """How a wait stands: the whole document as a line for a program that reads JSON, else a sentence for the person
         watching."""
-        if self.is_text or self.options.jq or self.options.fields is not None:
+        if not self.is_json:
             self.say(sentence)
         elif not self.options.quiet:
             print(json.dumps(document, default=str, ensure_ascii=False), flush=True)

@@ -73,9 +73,7 @@ class Progress:
 
     def __init__(self, command: NounCommand):
         self.command, self.last_event, self.last_phase, self.told_at = command, 0, "", 0.0
-        options = command.options
-        self.is_json = options.output != "text" and not options.jq and options.fields is None
-        is_live = sys.stderr.isatty() and not options.quiet and command.is_text
+        is_live = sys.stderr.isatty() and not command.options.quiet and command.is_text
         self.line = Status("", console=Console(stderr=True)) if is_live else None
 
     def __enter__(self) -> "Progress":
@@ -88,7 +86,7 @@ class Progress:
             self.line.stop()
 
     def tell(self, document: dict[str, Any]) -> None:
-        if self.is_json:
+        if self.command.is_json:
             self._print_events(document)
         elif self.line is not None:
             self.line.update(plain(text.status_line(document)))

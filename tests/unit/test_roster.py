@@ -97,17 +97,25 @@ def test_what_an_unreachable_database_kept_from_being_tidied_is_the_next_passs(m
     assert passed() and passed(), "another fault is no reason to tidy up all the time"
 
 
-def test_one_pass_answers_every_ring_from_before_it_began(monkeypatch: pytest.MonkeyPatch):
-    """A hundred runs that are submitted at once ring a hundred times, and a pass looks at all that are open."""
+def rung_three_times(monkeypatch: pytest.MonkeyPatch, *answers: bool) -> list[bool]:
+    """What is left of the passes' answers, whether the database let them see, once three rings of one moment came."""
     from gpu_worker import control, tasks
 
-    answered = [True, False, True]
-    monkeypatch.setattr(control, "advance_everything", lambda **_: answered.pop(0))
+    left = list(answers)
+    monkeypatch.setattr(control, "advance_everything", lambda **_: left.pop(0))
     monkeypatch.setattr(tasks, "close_old_connections", lambda: None)
     monkeypatch.setattr(tasks, "_seen_at", 0.0)
     rung_at = time.monotonic()
     for _ in range(3):
         tasks.advance(rung_at)
+    return left
+
+
+def test_one_pass_answers_every_ring_from_before_it_began(monkeypatch: pytest.MonkeyPatch):
+    """A hundred runs that are submitted at once ring a hundred times, and a pass looks at all that are open."""
+    from gpu_worker import tasks
+
+    answered = rung_three_times(monkeypatch, True, False, True)
     assert len(answered) == 2
     tasks.advance(time.monotonic())
     assert len(answered) == 1, "what is rung for after the pass began is looked at"
@@ -116,16 +124,7 @@ def test_one_pass_answers_every_ring_from_before_it_began(monkeypatch: pytest.Mo
 
 
 def test_a_ring_is_not_answered_by_a_pass_that_the_database_did_not_let_see(monkeypatch: pytest.MonkeyPatch):
-    from gpu_worker import control, tasks
-
-    answered = [False, True]
-    monkeypatch.setattr(control, "advance_everything", lambda **_: answered.pop(0))
-    monkeypatch.setattr(tasks, "close_old_connections", lambda: None)
-    monkeypatch.setattr(tasks, "_seen_at", 0.0)
-    rung_at = time.monotonic()
-    for _ in range(3):
-        tasks.advance(rung_at)
-    assert not answered
+    assert not rung_three_times(monkeypatch, False, True)
 
 
 def test_a_worker_that_starts_before_its_database_waits_for_it(monkeypatch: pytest.MonkeyPatch):
