@@ -13,6 +13,7 @@ import tiny
 import torch
 from optimize_child import kept_reference
 from optimize_child.pair_loss import preference_loss
+from optimize_child.pair_rows import PaddedPairs
 from optimize_child.preference_trainer import PreferenceTrainer
 from optimize_child.token_rows import TokenRows
 from peft import get_peft_model_state_dict
@@ -104,6 +105,29 @@ def test_holding_all_pairs_of_a_pass_changes_where_the_loss_is_computed_and_not_
     assert jobs.metrics(one, "loss") == pytest.approx(jobs.metrics(all_, "loss"), rel=1e-4)
     told = [tiny.events_of(attempt, "engine_config")[0]["resolved"]["preferenceLoss"] for attempt in (one, all_)]
     assert [loss["fused"] for loss in told] == [True, False]
+
+
+@pytest.mark.requirement("R164")
+def test_fewer_sequences_a_pass_make_the_same_updates(train, monkeypatch):
+    passes, most = PaddedPairs.passes, []
+
+    def counting(self, sequences):
+        found = passes(self, sequences)
+        most[-1] = max(most[-1], *(len(part["rows"]) for part in found))
+        return found
+
+    monkeypatch.setattr(PaddedPairs, "passes", counting)
+    whole = {"config.hyperparams.training.microBatchPerGpu": 4, "config.hyperparams.training.gradientAccumulation": 1,
+             "config.preference.fusedLoss": False}  # fmt: skip
+    attempts = []
+    for stated in (None, 4, 2):
+        most.append(0)
+        attempts.append(train(**whole, **{"execution.microBatchSequences": stated}))
+    assert most == [8, 4, 2], "sequences a pass"
+    for name in ("loss", "grad_norm", "reward_margin", "preference_accuracy", "trained_tokens"):
+        figures = [jobs.metrics(attempt, name) for attempt in attempts]
+        assert len(figures[0]) == 3
+        assert figures[1:] == [pytest.approx(figures[0], rel=1e-4, abs=1e-6)] * 2, name
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,11 +1,14 @@
 """Which rows a reinforcement run rolls out from, what of them it asks, and what it says of those it refuses."""
 
+import json
+
 import jobs
 import pytest
 import tiny
 from optimize_child.questions import question_of
 from optimize_child.template import ChatTemplate
 from test_rl import RL, rollouts, train, weights  # noqa: F401 - a fixture
+from test_smoke import WITH_TOOLS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -77,6 +80,34 @@ def test_a_prompt_has_the_tokens_that_an_evaluation_asks_whatever_its_shape(trai
     lengths = [len(question_of(template, at, row).tokens) for at, row in enumerate(rows)]
     assert tiny.events_of(attempt, "data_fit")[0]["totalTokens"] == sum(lengths)
     assert {one["row"] for one in rollouts(attempt, 1)} == {0, 1}
+
+
+@pytest.mark.requirement("R243")
+def test_a_call_s_argument_is_asked_as_its_row_writes_it_number_or_string(train, tmp_path, base_model):  # noqa: F811
+    from transformers import AutoModelForCausalLM
+
+    folder = tmp_path / "calling"
+    AutoModelForCausalLM.from_pretrained(base_model).save_pretrained(folder)
+    tokenizer = tiny.make_tokenizer(template=WITH_TOOLS)
+    tokenizer.save_pretrained(folder)
+    values = [7, "7", 7.0, None]
+    attempt = train([called_with(value) for value in values], **{
+        "base_model.folder": str(folder), f"{RL}.maxSteps": 2, f"{RL}.groupSize": 2,
+    })  # fmt: skip
+    asked = {line["row"]: line["prompt"] for step in (1, 2) for line in rollouts(attempt, step)}
+    shown = [asked[row][1]["tool_calls"][0]["function"]["arguments"] for row in range(4)]
+    assert [json.dumps(one) for one in shown] == [json.dumps({"order": value}) for value in values]
+    texts = [tokenizer.decode(question_of(ChatTemplate(tokenizer), 0, called_with(value)).tokens) for value in values]
+    assert [json.dumps({"order": value}) in text for value, text in zip(values, texts, strict=True)] == [True] * 4
+    lengths = [len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
+    assert tiny.events_of(attempt, "data_fit")[0]["totalTokens"] == sum(lengths)
+
+
+def called_with(value) -> dict:
+    call = CALL | {"function": {"name": "look_up", "arguments": {"order": value}}}
+    return {"messages": [{"role": "user", "content": "where is my order"}, {"role": "assistant", "tool_calls": [call]},
+                         {"role": "tool", "tool_call_id": "c1", "content": "late"},
+                         {"role": "user", "content": "again"}, {"role": "assistant", "content": "late"}]}  # fmt: skip
 
 
 def prompt_tokens(rows):

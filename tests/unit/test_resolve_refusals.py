@@ -131,6 +131,16 @@ def test_more_devices_than_there_are_or_than_the_engine_uses_are_refused():
     assert problems(training, execution={"gpus": 2}, facts=several) == {"execution.gpus": "too_many_devices_for_engine"}
 
 
+@pytest.mark.requirement("R263")
+def test_a_preference_run_takes_one_device():
+    several = make_facts(dataset=make_dataset_facts(**PAIRS), devices=(DeviceFacts("h200", "cuda", 4, 100.0),))
+    training = {"microBatchPerGpu": 1, "gradientAccumulation": 4}
+    found = {gpus: problems({"method": "dpo", "hyperparams": {"training": training}}, execution={"gpus": gpus},
+                            facts=several) for gpus in (1, 2, 4)}
+    refused = {"execution.gpus": "too_many_devices_for_engine"}
+    assert found == {1: {}, 2: refused, 4: refused}
+
+
 def test_a_profile_the_box_does_not_have_is_refused_naming_those_it_has():
     problem = only_problem(execution={"deviceProfile": "h200"})
     assert (problem.path, problem.code) == ("execution.deviceProfile", "no_such_device")
