@@ -73,7 +73,7 @@ def _count_items(path: Path) -> int:
 
 
 def _item_problem(line: Line, seen: dict[str, int]) -> Problem | None:
-    """What is wrong with one item: it is an object, and an id it has is its own."""
+    """What is wrong with one item: it is an object that holds something, and an id it has is its own."""
     where = f"line {line.number} of {ITEMS}"
     if line.is_too_long:
         return Problem(where, "line_too_long", f"The line is longer than {MAX_LINE_BYTES >> 20} MiB.")
@@ -84,6 +84,9 @@ def _item_problem(line: Line, seen: dict[str, int]) -> Problem | None:
         return Problem(f"{where}: {found.path}" if found.path else where, found.code, found.message, found.hint)
     if not isinstance(item, dict):
         return Problem(where, "not_an_object", "An item is a JSON object.")
+    if all(value is None for key, value in item.items() if key != "id"):
+        return Problem(where, "item_empty", "The item holds nothing to ask.",
+                       'For instance {"id": "refund-7", "input": "Where is my refund?"}.')
     name = item.get("id")
     if name is None:
         return None

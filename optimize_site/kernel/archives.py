@@ -90,6 +90,7 @@ def examine_archive(path: Path, limits: Limits) -> list[Entry]:
                 infos = archive.infolist()
                 if any(info.header_offset < 0 for info in infos):
                     raise zipfile.BadZipFile("its beginning is missing")
+                _check_beginning(infos)
                 _check_entries(infos, limits)
                 for info in infos:
                     _read_through(archive, info)
@@ -119,6 +120,14 @@ def _check_ends(file: IO[bytes], limits: Limits) -> None:
         raise ArchiveRefused(f"The archive lists {entries:,} entries in {directory:,} bytes; this box takes at most "
                              f"{limits.max_entries:,} entries in {MAX_DIRECTORY_BYTES:,}.")
     file.seek(0)
+
+
+def _check_beginning(infos: list[zipfile.ZipInfo]) -> None:
+    """What stands in front of the first file would be kept and read by nobody, such as another archive or a program."""
+    first = min((info.header_offset for info in infos), default=0)
+    if first:
+        raise ArchiveRefused(f"The archive has {first:,} bytes in front of its first file.",
+                             hint="Make it again, without what was put in front of it.")
 
 
 def _other_form(head: bytes) -> str:

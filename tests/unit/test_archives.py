@@ -129,6 +129,12 @@ def test_a_cut_archive_is_refused_wherever_it_is_cut(tmp_path):
             examine(tmp_path, data[:end])
 
 
+@pytest.mark.parametrize("front", [b"#!/bin/sh\nexit\n", zipped(("b", b"y"))], ids=["a program", "another archive"])
+def test_bytes_in_front_of_an_archive_are_refused_by_their_number(tmp_path, front):
+    with pytest.raises(ArchiveRefused, match=f"has {len(front)} bytes in front of its first file"):
+        examine(tmp_path, front + zipped(("a", b"x")))
+
+
 def packed(folder):
     sink = io.BytesIO()
     pack_folder(folder, sink)
