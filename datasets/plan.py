@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from datasets.formats.prepared import FORMAT
 from datasets.models import ExampleSet
 from optimize_site.kernel.blobs import blob_path
 from optimize_site.kernel.plan_parts import rows_part
@@ -16,5 +17,8 @@ def dataset_part(examples: ExampleSet, *, name: str) -> dict[str, Any]:
 
 
 def _prepared(examples: ExampleSet) -> dict[str, Any]:
-    """What prepared rows were made with; empty for rows that the job renders itself."""
-    return {name: examples.details[name] for name in ("tokenizer", "chatTemplateSha256") if name in examples.details}
+    """What prepared rows were made with and what their files are called; empty for rows that the job renders itself."""
+    if examples.format != FORMAT:
+        return {}
+    made = {name: examples.details[name] for name in ("tokenizer", "chatTemplateSha256") if name in examples.details}
+    return made | {"files": [shard["path"] for shard in examples.shards]}

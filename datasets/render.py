@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from datasets import queries, upload_queries
+from datasets.formats import shown_details
 from datasets.models import ExampleSet, Upload
 from datasets.operations import Registered
 from datasets.pairs import FORMAT as PREFERENCE
@@ -37,12 +38,11 @@ def dataset_summaries(versions: Collection[Version]) -> list[dict[str, Any]]:
 def counts(examples: ExampleSet) -> dict[str, Any]:
     """How much a set of examples holds; `toolRows` is null where it was never counted, `pairCount` but for pairs.
 
-    `details` is what only its format has; its images are among the version's objects.
+    `details` is what only its format has.
     """
-    details = {name: value for name, value in examples.details.items() if name != "images"}
     return {"exampleCount": examples.num_examples,
-            "pairCount": examples.num_examples if examples.format == PREFERENCE else None, "details": details,
-            "toolRows": examples.num_tool_rows,
+            "pairCount": examples.num_examples if examples.format == PREFERENCE else None,
+            "details": shown_details(examples.details), "toolRows": examples.num_tool_rows,
             "imageCount": examples.num_images, "blankLines": examples.num_blank_lines,
             "sizeBytes": examples.size_bytes, "statistics": examples.statistics, "findings": examples.findings}
 

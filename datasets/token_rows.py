@@ -4,11 +4,13 @@ Parquet is read by a large native library, and a small file can unpack to any si
 the one that asks may not. Run as `python -m datasets.token_rows FILE…`, it prints one JSON document.
 """
 
+import heapq
 import json
 import os
 import resource
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 
 IDS, MASK = "input_ids", "loss_mask"
 MAX_PROBLEMS = 20
+NAMED_ROWS = 20
 MAX_ROW_TOKENS = 1 << 24
 BATCH_TOKENS = 1 << 20
 MAX_BATCH_ROWS = 4096
@@ -37,13 +40,17 @@ class BadTokenRow:
 
 @dataclass(frozen=True)
 class TokenFile:
-    """What one good file holds; `longest_at` is the row, from 1, with the most tokens."""
+    """What one good file holds.
+
+    `lengths` is how many rows have so many tokens, as `[tokens, rows]`; `longest_rows` are up to NAMED_ROWS rows,
+    counted from 1, as `[tokens, row]`, the longest first and of equal ones the earlier.
+    """
 
     rows: int
     tokens: int
     trained_tokens: int
-    longest: int
-    longest_at: int
+    lengths: list[list[int]]
+    longest_rows: list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -121,19 +128,17 @@ class Reader:
         return True
 
     def _rows(self, number: int, opened: Any) -> TokenFile:
-        rows = tokens = trained = longest = longest_at = 0
+        rows, trained, found = 0, 0, Lengths()
         for ids, mask in self._batches(opened):
             counts = self._batch(number, rows, ids, mask)
             if counts is not None:
                 lengths, marked = counts
-                tokens, trained = tokens + sum(lengths), trained + marked
-                most = max(lengths)
-                if most > longest:
-                    longest, longest_at = most, rows + lengths.index(most) + 1
+                trained += marked
+                found.add(lengths, rows)
             rows += len(ids)
         if not rows:
             self.refuse(number, 0, "no_rows", "The file holds no row.")
-        return TokenFile(rows, tokens, trained, longest, longest_at)
+        return TokenFile(rows, found.tokens, trained, found.counted(), found.longest_rows())
 
     def _batches(self, opened: Any) -> Iterator[tuple[Any, Any]]:
         meta = opened.metadata
@@ -172,6 +177,32 @@ class Reader:
                 self.refuse(number, row, "row_too_long", f"The row has {length:,} tokens; at most {MAX_ROW_TOKENS:,} "
                             "are read.")
         return lengths if self.num_bad == bad else None
+
+
+class Lengths:
+    """How many tokens the rows of a file have, and which are the longest."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self._counts: Counter[int] = Counter()
+        self._longest: list[tuple[int, int]] = []
+
+    def add(self, lengths: list[int], before: int) -> None:
+        """The rows that follow on the first `before`."""
+        self.tokens += sum(lengths)
+        self._counts.update(lengths)
+        least = self._longest[0][0] if len(self._longest) == NAMED_ROWS else 0
+        if max(lengths) > least:
+            later = ((length, -row) for row, length in enumerate(lengths, before + 1) if length > least)
+            self._longest = sorted(heapq.nlargest(NAMED_ROWS, (*self._longest, *later)))
+
+    def counted(self) -> list[list[int]]:
+        """`[tokens, rows]` by tokens."""
+        return [[tokens, rows] for tokens, rows in sorted(self._counts.items())]
+
+    def longest_rows(self) -> list[list[int]]:
+        """`[tokens, row]`, the longest first."""
+        return [[tokens, -row] for tokens, row in reversed(self._longest)]
 
 
 def _is_list(kind: Any) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import ingest
-from datasets.formats import FormatFacts
+from datasets.formats import FormatFacts, shown_details
 from datasets.images import hashed_images
 from datasets.operations.intake import ZIP_MAGIC, archive_format
 from datasets.pairs import FORMAT as PREFERENCE
@@ -43,8 +43,7 @@ def _check_archive(path: Path) -> dict[str, Any]:
 
 
 def _document(path: Path, format: str, number: int, facts: FormatFacts) -> dict[str, Any]:
-    details = {name: value for name, value in facts.details.items() if name != "images"}
     return {"valid": True, "format": format, "contentHash": None, "exampleCount": number,
             "pairCount": number if format == PREFERENCE else None, "toolRows": facts.num_tool_rows,
-            "imageCount": facts.num_images, "blankLines": 0, "sizeBytes": path.stat().st_size, "details": details,
-            "statistics": facts.statistics, "findings": facts.findings}
+            "imageCount": facts.num_images, "blankLines": 0, "sizeBytes": path.stat().st_size,
+            "details": shown_details(facts.details), "statistics": facts.statistics, "findings": facts.findings}

@@ -95,9 +95,6 @@ def refusals(need: Need, limit: int, found: Iterable[Measured]) -> list[Problem]
 
 def _refusals_of(need: Need, limit: int, measured: Measured) -> Iterable[Problem]:
     path = PATHS[measured.part]
-    if measured.status == "recorded" and need.truncation == "error" and (measured.longest or 0) > limit:
-        yield Problem(path, "row_too_long", f"The longest row of {measured.reference} has {measured.longest} tokens, "
-                      f"and maxSeqLength is {limit}.", long_hint("error"))
     if measured.num_bad:
         yield Problem(path, "bad_row", f"{bad_words(measured.bad, measured.num_bad, measured.unit)}"
                       f"{_by_whom(measured)}", CORRECT)
@@ -151,6 +148,8 @@ def _more(number: int) -> str:
 
 
 def _by_whom(measured: Measured) -> str:
+    if measured.status == "recorded":
+        return f". Counted when {measured.reference} was registered."
     return (f". Measured by the analysis {measured.analysis_id[:SHOWN]} under {measured.base_model} at "
             f"{measured.revision[:SHOWN]}.")
 
@@ -175,7 +174,7 @@ def measured_document(need: Need, measured: Measured) -> dict[str, Any]:
         document |= {"analysisId": measured.analysis_id, "baseModel": measured.base_model,
                      "baseModelRevision": measured.revision}
     if measured.status == "recorded":
-        return document | {"rows": measured.rows, "longest": measured.longest}
+        return document | {"rows": measured.rows, "longest": measured.longest, "over": measured.over}
     return document | (_figures(need, measured) if measured.status == "done" else {})
 
 

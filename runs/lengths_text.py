@@ -19,8 +19,9 @@ def lengths_rows(lengths: Mapping[str, Any] | None) -> list[Row]:
 
 def _part(label: str, limit: int, found: Mapping[str, Any]) -> Iterator[Row]:
     if found["status"] == "recorded":
-        longest = f"longest {found['longest']:,} tokens. " if found["longest"] else ""
-        yield label, f"{counted(found['rows'])}, {longest}{found['note']}"
+        yield label, f"{counted(found['rows'])}, longest {found['longest']:,} tokens. {found['note']}"
+        if found["over"] is not None:
+            yield "", over_words(limit, found)
         return
     if found["status"] != "done":
         yield label, found["note"]
@@ -68,5 +69,5 @@ def check_words(check: Mapping[str, Any] | None) -> str | None:
 
 def _against(part: Mapping[str, Any]) -> str:
     if part["status"] == "recorded":
-        return "the longest row that its version records"
+        return "the lengths that were counted when it was registered"
     return f"the analysis {part['analysisId'][:SHOWN]} ({part['baseModel']} at {part['baseModelRevision'][:SHOWN]})"

@@ -1,7 +1,7 @@
 """Looks up what analyses measured of a run's datasets, and starts the ones that are missing."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from datasets.analyses import queries
@@ -54,7 +54,7 @@ def _datasets(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _measured(subject: Subject, part: str, reference: Mapping[str, Any]) -> Measured:
     examples, name = examples_of(reference), str(reference["reference"])
     if examples.format == PREPARED:
-        return _recorded(part, name, examples)
+        return _recorded(subject, part, name, examples)
     unit = MEASURED.get(examples.format, "rows")
     if examples.format not in MEASURED:
         why = NOT_MEASURED.get(examples.format, f"this box does not measure {examples.format}")
@@ -69,10 +69,19 @@ def _measured(subject: Subject, part: str, reference: Mapping[str, Any]) -> Meas
     return _by_analysis(subject, part, name, found, examples)
 
 
-def _recorded(part: str, name: str, examples: ExampleSet) -> Measured:
-    longest = examples.details.get("longestRow")
-    note = "Prepared token rows are not analyzed; the version records its longest row."
-    return Measured(part, name, "recorded", "rows", note, rows=examples.num_examples, longest=longest)
+def _recorded(subject: Subject, part: str, name: str, examples: ExampleSet) -> Measured:
+    """Rows that are tokens already: registration counted them by their length. A smoke check takes none of them."""
+    details, limit = examples.details, subject.limit
+    known = Measured(part, name, "recorded", "rows", rows=examples.num_examples, longest=details["longestRow"],
+                     note="Prepared token rows are not analyzed; their tokens were counted at registration.")
+    if "lengths" not in details:
+        return replace(known, note="Prepared token rows are not analyzed; of these only the longest is known, since "
+                       "they were registered by an earlier version. The job refuses a row that does not fit.")
+    over = sum(rows for tokens, rows in details["lengths"] if tokens > limit)
+    if subject.need.truncation != "error":
+        return replace(known, over=over)
+    long = tuple((row["place"], row["tokens"]) for row in details["longestRows"] if row["tokens"] > limit)
+    return replace(known, over=over, long=long, num_long=over)
 
 
 def command_of(reference: str, base_model: str) -> str:

@@ -31,6 +31,12 @@ class FormatFacts:
     image_lines: dict[str, int] = field(default_factory=dict)
 
 
+def shown_details(details: Mapping[str, Any]) -> dict[str, Any]:
+    """What a document shows of what only one format has: its images are among the version's objects, and the count of
+    its rows by their tokens is for looking up."""
+    return {name: value for name, value in details.items() if name not in {"images", "lengths"}}
+
+
 class RowExaminer(Protocol):
     """Checks the rows of one stretch and gathers what they hold, in bounded memory.
 

@@ -1,7 +1,9 @@
 """Prepared token rows: a ZIP of Parquet files and the prepared.json that says what their rows were made with."""
 
+import heapq
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 
 from datasets.formats import Archive, ArchiveFormat, FormatFacts
 from datasets.formats.archives import object_of, read_descriptor, refuse, refuse_one, sizes, unpack
-from datasets.token_rows import BadTokenRow, TokenFile, measure_files
+from datasets.token_rows import NAMED_ROWS, BadTokenRow, TokenFile, measure_files
 from optimize_site.kernel.errors import Problem
 
 FORMAT = "prepared-tokens-v1"
@@ -64,7 +66,12 @@ def measured(names: list[str], paths: list[Path]) -> list[TokenFile]:
 
 def _problem(names: list[str], bad: BadTokenRow) -> Problem:
     name = names[bad.file] if bad.file >= 0 else "file"
-    return Problem(f"{name}: row {bad.row}" if bad.row else name, bad.code, bad.message, HINTS.get(bad.code, ""))
+    return Problem(place(bad.row, name) if bad.row else name, bad.code, bad.message, HINTS.get(bad.code, ""))
+
+
+def place(row: int, name: str) -> str:
+    """How a row is named, here and in a job: by its number in its file, from 1, and the file's name."""
+    return f"row {row} of {name}"
 
 
 def facts_of(descriptor: Mapping[str, Any], files: Mapping[str, TokenFile]) -> FormatFacts:
@@ -82,14 +89,27 @@ def facts_of(descriptor: Mapping[str, Any], files: Mapping[str, TokenFile]) -> F
                        f"{counted[key]}.", f"Describe the files again: {DESCRIBE}")
     tokenizer = descriptor["tokenizer"]
     details = {"tokenizer": {"repository": tokenizer["repository"], "revision": tokenizer["revision"]},
-               "chatTemplateSha256": descriptor["chatTemplateSha256"]} | counted
+               "chatTemplateSha256": descriptor["chatTemplateSha256"]} | counted | _lengths_of(files)
     return FormatFacts(details=details)
+
+
+def _lengths_of(files: Mapping[str, TokenFile]) -> dict[str, Any]:
+    """What tells the rows that are longer than any maxSeqLength: `lengths` counts them all, as `[tokens, rows]`, and
+    `longestRows` names the first that a refusal names."""
+    counts: Counter[int] = Counter()
+    for file in files.values():
+        for tokens, rows in file.lengths:
+            counts[tokens] += rows
+    longest = heapq.nlargest(NAMED_ROWS, ((tokens, -number, -row, name) for number, (name, file)
+                                          in enumerate(files.items()) for tokens, row in file.longest_rows))
+    return {"lengths": sorted(map(list, counts.items())),
+            "longestRows": [{"place": place(-row, name), "tokens": tokens} for tokens, _, row, name in longest]}
 
 
 def counts_of(files: Mapping[str, TokenFile]) -> dict[str, Any]:
     """The counts that a descriptor of prepared rows gives."""
     return {"rows": sum(file.rows for file in files.values()),
-            "longestRow": max(file.longest for file in files.values()),
+            "longestRow": max(file.longest_rows[0][0] for file in files.values()),
             "trainedTokens": sum(file.trained_tokens for file in files.values()),
             "totalTokens": sum(file.tokens for file in files.values()),
             "files": [{"path": name, "rows": file.rows, "tokens": file.tokens} for name, file in files.items()]}

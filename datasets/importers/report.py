@@ -1,7 +1,7 @@
 """What an import did: rows written, what was changed in them, what was left out, which records were refused."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from optimize_site.kernel.errors import Problem
@@ -79,9 +79,10 @@ class Report:
             self.problems.append(Problem(where, problem.code, problem.message, problem.hint))
 
     def document(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """The report as JSON; of the refused records the first are in `refusedRecords`, each with what is wrong."""
         return {"kind": self.kind, "format": self.format, "records": self.records, "written": self.written,
                 "changed": [{"code": code, "message": f"{SENTENCES[code]}.", "count": noted.count,
                              "records": noted.places} for code, noted in self.changed.items()],
                 "dropped": [{"field": name, "count": noted.count, "records": noted.places}
-                            for name, noted in self.dropped.items()], "refused": self.refused}
+                            for name, noted in self.dropped.items()], "refused": self.refused,
+                "refusedRecords": [asdict(problem) for problem in self.problems]}

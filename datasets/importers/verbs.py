@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from datasets.importers.table import PARTS
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from optimize_site.kernel.errors import InvalidInput
 
-AUTO = "auto"
+AUTO, FEW = "auto", 5
 MAP = arg("--map", action="append", default=[], metavar="PART=COLUMN",
           help=f"which column is what, once a part: {', '.join(PARTS)}; a text such as \"{{title}}: {{body}}\" joins "
                "columns")
@@ -78,6 +79,7 @@ class ImportVerbs(NounCommand):
             self.facts([("Changed", f"{item['message']} ({_where(item)})")])
         for item in report["dropped"]:
             self.facts([("Left out", f"the field {item['field']} ({_where(item)})")])
+        self.facts([("Refused", words) for words in _refused(report)])
 
 
 def source_at(file: str) -> Path:
@@ -101,6 +103,8 @@ def imported(command: NounCommand, file: str, how: Told) -> Iterator[tuple[Path,
         refused = f"{report.refused} record{'s that give' if report.refused > 1 else ' that gives'} no row left out"
         command.say(f"{report.written} rows from {report.kind} records.{changed}"
                     + (f" Left out: {dropped}." if dropped else "") + (f" {refused}." if report.refused else ""))
+        for words in _refused(report.document()):
+            command.say(words)
         yield out, report
 
 
@@ -114,6 +118,16 @@ def parse_mapping(stated: list[str]) -> dict[str, str]:
                                hint=f"Write PART=COLUMN; a part is {', '.join(PARTS)}.")
         mapping[part] = column
     return mapping
+
+
+def _refused(report: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong first with each of the first records that give no row, and how many more there are."""
+    firsts: dict[str, str] = {}
+    for problem in report["refusedRecords"]:
+        firsts.setdefault(problem["path"].partition(":")[0], f"{problem['path']}: {problem['message']}")
+    yield from islice(firsts.values(), FEW)
+    if report["refused"] > FEW:
+        yield f"and {report['refused'] - FEW:,} more"
 
 
 def _where(item: dict[str, Any]) -> str:

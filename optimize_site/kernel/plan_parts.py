@@ -14,7 +14,7 @@ def base_model_part(*, folder: str, revision: str, repository: str, chat_templat
 def rows_part(files: Sequence[str], *, content_hash: str, num_examples: int, name: str, format: str = "chat-jsonl-v1",
               images: Mapping[str, str] | None = None, prepared: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A dataset of a plan: its files in order, the form its rows have, where the images lie that rows name, and what
-    prepared rows were made with."""
+    prepared rows were made with and what their files are called."""
     part = {"files": list(files), "content_hash": content_hash, "num_examples": num_examples, "name": name,
             "format": format}
     return part | ({"images": dict(images)} if images else {}) | ({"prepared": dict(prepared)} if prepared else {})

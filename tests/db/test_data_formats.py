@@ -114,6 +114,7 @@ def test_prepared_rows_are_registered_with_what_made_them(capsys):
         "prepared-tokens-v1", 2, None)
     shown = api("get", "/v1/registry/datasets/triage/tokens/versions/v1").json()
     assert shown["details"]["chatTemplateSha256"] == DIGEST and shown["details"]["longestRow"] == 3
+    assert "lengths" not in shown["details"]
     assert [item["path"] for item in shown["objects"]] == ["prepared.json", "rows.parquet"]
     told = printed(Registry, capsys, "datasets", "get", "triage/tokens:v1")
     assert "Token rows        2" in told and "Longest row       3 tokens" in told and "Tools" not in told
@@ -121,7 +122,7 @@ def test_prepared_rows_are_registered_with_what_made_them(capsys):
 
 
 def test_the_same_tokens_under_another_template_are_another_dataset(monkeypatch):
-    found = TokenFiles([TokenFile(2, 5, 3, 3, 1)], [], 0)
+    found = TokenFiles([TokenFile(2, 5, 3, [[2, 1], [3, 1]], [[3, 1], [2, 2]])], [], 0)
     monkeypatch.setattr("datasets.formats.prepared.measure_files", lambda paths: found)
     first, again, other = (register_dataset("triage/tokens", [prepared(chatTemplateSha256=digest)], actor=LOCAL)
                            for digest in (DIGEST, DIGEST, "e" * 64))
@@ -131,7 +132,7 @@ def test_the_same_tokens_under_another_template_are_another_dataset(monkeypatch)
 
 @pytest.mark.requirement("R326")
 def test_rows_are_described_under_the_template_that_runs_over_the_model_render_under(tmp_path, capsys, monkeypatch):
-    found = TokenFiles([TokenFile(2, 5, 3, 3, 1)], [], 0)
+    found = TokenFiles([TokenFile(2, 5, 3, [[2, 1], [3, 1]], [[3, 1], [2, 2]])], [], 0)
     monkeypatch.setattr("datasets.formats.prepared.measure_files", lambda paths: found)
     rows = kept(tmp_path, b"", "rows.parquet")
     argv = ["describe-prepared", rows, "--model", TINY, "--force", "--out", tmp_path / "prepared.json"]
@@ -184,7 +185,7 @@ def test_evaluation_items_are_registered_and_their_objects_read(capsysbinary):
     assert "Items             2" in printed(Registry, capsysbinary, "datasets", "get", "shop/items:v1").decode()
 
 
-@pytest.mark.parametrize("data", [items(**{"items.jsonl": "{}\n{"}), prepared(longestRow=9), b"PK\x03\x04broken"],
+@pytest.mark.parametrize("data", [items(**{"items.jsonl": "{}"}), prepared(longestRow=9), b"PK\x03\x04broken"],
                          ids=["a bad item", "a wrong description", "a broken archive"])
 def test_nothing_is_kept_of_an_archive_that_is_refused(data):
     answer = api("post", "/v1/registry/datasets/triage/x/versions", data)
@@ -339,12 +340,15 @@ def test_an_import_that_registers_takes_the_flags_of_one_that_writes_a_file(tmp_
     report = {key: made["import"][key] for key in ("kind", "records", "written", "refused")}
     assert report == {"kind": "table", "records": 2, "written": 1, "refused": 1}
     assert [field["field"] for field in made["import"]["dropped"]] == ["x"]
+    (refused,) = made["import"]["refusedRecords"]
+    assert (refused["path"], refused["code"]) == ("record 2: a", "column_missing")
     assert (looked["import"], looked["contentHash"]) == (made["import"], made["contentHash"])
     row = orjson.dumps({"messages": [ASKED | {"content": "where"}, BETTER | {"content": "there"}], "n": 1})
     assert not register_dataset("triage/split", [row], actor=LOCAL).is_new
     capsys.readouterr()
     assert Registry().run([word for word in map(str, argv) if word not in {"-o", "json"}]) == 0
-    assert "1 record that gives no row left out" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "1 record that gives no row left out" in said and f"{refused['path']}: {refused['message']}" in said
 
 
 @pytest.mark.parametrize("flag", [["--map", "user=q"], ["--keep", "q"], ["--split", "train"], ["--skip-refused"]])

@@ -15,6 +15,7 @@ from optimize_child.token_rows import IGNORED
 from pyarrow import parquet
 
 CASES = json.loads((Path(__file__).resolve().parents[1] / "token_row_cases.json").read_text())
+LENGTHS = json.loads((Path(__file__).resolve().parents[1] / "length_refusals.json").read_text())["prepared"]
 GOOD = ([1, 5, 6, 7, 2], [0, 0, 1, 1, 1])
 LONG = (list(range(3, 83)), [0] * 79 + [1])
 
@@ -23,7 +24,7 @@ LONG = (list(range(3, 83)), [0] * 79 + [1])
 def read(tmp_path, base_model, tokenizer):
     """The rows of a run over Parquet files, each given as a list of (input_ids, loss_mask)."""
 
-    def read(*files, made=None, **changes):
+    def read(*files, names=(), made=None, **changes):
         paths = []
         for number, rows in enumerate(files):
             paths.append(tmp_path / f"{number}-{len(list(tmp_path.iterdir()))}")
@@ -31,7 +32,8 @@ def read(tmp_path, base_model, tokenizer):
             columns = {"input_ids": pyarrow.array(ids, pyarrow.list_(pyarrow.int32())), "loss_mask": list(masks)}
             parquet.write_table(pyarrow.table({**columns, "other": ["x"] * len(ids)}), paths[-1])
         plan = tiny.sft_plan(base_model, paths, **{"config.maxSeqLength": 64, **changes})
-        plan["dataset"] |= {"format": "prepared-tokens-v1", "name": "acme/tokens:v1", "prepared": made or {}}
+        named = {"files": list(names) or [f"part-{number}.parquet" for number in range(len(files))]}
+        plan["dataset"] |= {"format": "prepared-tokens-v1", "name": "acme/tokens:v1", "prepared": (made or {}) | named}
         job = Job(jobs.prepare(tmp_path / f"attempt-{len(list(tmp_path.iterdir()))}", plan))
         return read_run_rows(job, ChatTemplate(tokenizer)).training
 
@@ -85,9 +87,9 @@ def test_rows_made_under_the_runs_own_template_are_trained(read, tokenizer):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_a_row_that_cannot_be_trained_on_is_named_by_its_place_in_the_words_of_the_table(read, case):
     with pytest.raises(JobFailure) as info:
-        read([GOOD, (case["tokens"], case["mask"])])
+        read([GOOD], [GOOD, (case["tokens"], case["mask"])])
     assert info.value.code == "bad_row"
-    assert info.value.evidence["rows"] == [{"line": "row 2", "reason": " ".join(case["messages"])}]
+    assert info.value.evidence["rows"] == [{"line": "row 2 of part-1.parquet", "reason": " ".join(case["messages"])}]
 
 
 def test_a_token_that_the_model_does_not_know_is_named(read, tokenizer):
@@ -98,9 +100,20 @@ def test_a_token_that_the_model_does_not_know_is_named(read, tokenizer):
 
 @pytest.mark.requirement("R091", "R095", "R096")
 def test_long_prepared_rows_are_refused_or_left_out_by_the_same_rule_as_chat_rows(read):
-    with pytest.raises(JobFailure, match=r"1 row longer than maxSeqLength 64: row 2 \(80 tokens\)"):
+    with pytest.raises(JobFailure, match=r"1 row longer than maxSeqLength 64: row 2 of part-0.parquet \(80 tokens\)"):
         read([GOOD, LONG])
     dropped = read([GOOD, LONG], **{"config.data.truncation": "drop"})
     assert (len(dropped), dropped.too_long) == (1, 1)
     with pytest.raises(JobFailure, match="No row of the training dataset is left"):
         read([LONG], **{"config.data.truncation": "drop"})
+
+
+@pytest.mark.requirement("R104")
+@pytest.mark.parametrize("case", LENGTHS, ids=lambda case: case["name"])
+def test_prepared_rows_that_are_too_long_are_refused_in_the_words_of_a_submission(read, case):
+    files = [[([5] * tokens, [0] * (tokens - 1) + [1]) for tokens in rows] for rows in case["files"].values()]
+    settings = {"config.maxSeqLength": case["limit"], "config.data.truncation": case["truncation"]}
+    with pytest.raises(JobFailure) as info:
+        read(*files, names=case["files"], **settings)
+    assert (info.value.code, info.value.hint) == (case["code"], case["hint"])
+    assert info.value.reason.rstrip(".") == case["reason"]

@@ -87,11 +87,12 @@ def test_prepared_rows_are_shown_as_they_stand(tmp_path, base_model):
     ids, masks = [[1, 5, 6], [1, 5]], [[0, 0, 1], [1, 1]]
     parquet.write_table(pyarrow.table({"input_ids": ids, "loss_mask": masks}), path)
     plan = {**tiny.sft_plan(base_model, [path]), "entry": "preview", "rows": 5}
-    plan["dataset"]["format"] = "prepared-tokens-v1"
+    plan["dataset"] |= {"format": "prepared-tokens-v1", "prepared": {"files": ["rows.parquet"]}}
     (finished,) = tiny.events_of(jobs.run(tmp_path / "attempt", plan), "finished")
     good, bad = finished["preview"]["rows"]
     assert (good["ids"], good["mask"]) == ([1, 5, 6], [0, 0, 1])
-    assert "row 2: The mask marks the first token, which no token before it predicts." in bad["reason"]
+    assert bad["place"] == "row 2 of rows.parquet"
+    assert "row 2 of rows.parquet: The mask marks the first token, which no token before it predicts." in bad["reason"]
 
 
 def test_a_row_with_images_is_shown_with_the_tokens_of_its_images(tmp_path, write_rows):

@@ -112,7 +112,9 @@ def test_prepared_rows_give_their_tokenizer_their_template_and_their_counts(tmp_
         assert [item.path for item in found.objects] == ["prepared.json", "rows.parquet"]
         assert found.facts.details == DESCRIPTOR | {
             "rows": 2, "longestRow": 3, "trainedTokens": 3, "totalTokens": 5,
-            "files": [{"path": "rows.parquet", "rows": 2, "tokens": 5}]}
+            "files": [{"path": "rows.parquet", "rows": 2, "tokens": 5}], "lengths": [[2, 1], [3, 1]],
+            "longestRows": [{"place": "row 1 of rows.parquet", "tokens": 3},
+                            {"place": "row 2 of rows.parquet", "tokens": 2}]}
 
 
 def bad_rows(tmp_path, *files):
@@ -135,7 +137,8 @@ def test_every_bad_token_row_is_named(tmp_path):
 def test_marks_may_be_truths_and_lists_of_any_width(tmp_path):
     rows = [([1, 2], [False, True]), ([3, 4, 5], [False, False, True])] * 3000
     reader = token_rows.Reader()
-    assert reader.read(0, str(kept(tmp_path, parquet(rows)))) == token_rows.TokenFile(6000, 15000, 6000, 3, 2)
+    assert reader.read(0, str(kept(tmp_path, parquet(rows)))) == token_rows.TokenFile(
+        6000, 15000, 6000, [[2, 3000], [3, 3000]], [[3, row] for row in range(2, 42, 2)])
     assert not reader.bad
 
 
@@ -164,7 +167,7 @@ def test_a_reader_that_dies_refuses_the_files_and_nothing_else(tmp_path, monkeyp
 def test_prepared_rows_are_refused_by_file_and_row(tmp_path):
     with pytest.raises(DatasetInvalid) as refused, read_prepared(kept(tmp_path, prepared([([1, 2], [0, 0])]))):
         pass
-    assert codes(refused) == [("rows.parquet: row 1", "nothing_marked")]
+    assert codes(refused) == [("row 1 of rows.parquet", "nothing_marked")]
 
 
 @pytest.mark.parametrize(("changes", "code"), [
@@ -173,7 +176,7 @@ def test_prepared_rows_are_refused_by_file_and_row(tmp_path):
     ({"rows": 3}, "described_otherwise"), ({"trainedTokens": 1}, "described_otherwise"),
 ])
 def test_a_description_that_does_not_fit_is_refused(tmp_path, monkeypatch, changes, code):
-    files = [token_rows.TokenFile(2, 5, 3, 3, 1)]
+    files = [token_rows.TokenFile(2, 5, 3, [[2, 1], [3, 1]], [[3, 1], [2, 2]])]
     monkeypatch.setattr("datasets.formats.prepared.measure_files", lambda paths: token_rows.TokenFiles(files, [], 0))
     with pytest.raises(DatasetInvalid) as refused, read_prepared(kept(tmp_path, prepared(**changes))):
         pass
@@ -195,7 +198,7 @@ def test_prepared_rows_are_described_under_the_template_that_is_named(tmp_path, 
 
 def test_a_description_alone_is_written_beside_no_archive(tmp_path, monkeypatch):
     file = kept(tmp_path, parquet(GOOD_TOKENS), "rows.parquet")
-    found = token_rows.TokenFiles([token_rows.TokenFile(2, 5, 3, 3, 1)], [], 0)
+    found = token_rows.TokenFiles([token_rows.TokenFile(2, 5, 3, [[2, 1], [3, 1]], [[3, 1], [2, 2]])], [], 0)
     monkeypatch.setattr("datasets.formats.prepared.measure_files", lambda paths: found)
     document = describe_files(named_files([str(file)]), MadeWith("acme/tiny", "rev-1", None))
     write_description(document, {}, tmp_path / "prepared.json")
@@ -224,10 +227,12 @@ def test_evaluation_items_are_counted_and_keep_their_fixture(tmp_path):
     ({"dataset.json": " " * (1 << 20) + "{}"}, "dataset.json", "descriptor_too_large"),
     ({"extra.txt": "x"}, "extra.txt", "unexpected_object"),
     ({"items.jsonl": "\n\n"}, "items.jsonl", "no_items"),
-    ({"items.jsonl": '{"id": "a"}\n{"id": "a"}'}, "line 2 of items.jsonl: id", "id_repeated"),
-    ({"items.jsonl": '{"id": 7}'}, "line 1 of items.jsonl: id", "id_invalid"),
-    ({"items.jsonl": "{}\n[1]"}, "line 2 of items.jsonl", "not_an_object"),
-    ({"items.jsonl": "{}\n{"}, "line 2 of items.jsonl", "not_json"),
+    ({"items.jsonl": '{"id": "a", "input": "?"}\n{"id": "a", "input": "!"}'}, "line 2 of items.jsonl: id", "id_repeated"),
+    ({"items.jsonl": '{"id": 7, "input": "?"}'}, "line 1 of items.jsonl: id", "id_invalid"),
+    ({"items.jsonl": '{"input": "?"}\n[1]'}, "line 2 of items.jsonl", "not_an_object"),
+    ({"items.jsonl": '{"input": "?"}\n{'}, "line 2 of items.jsonl", "not_json"),
+    ({"items.jsonl": '{"input": "?"}\n{}'}, "line 2 of items.jsonl", "item_empty"),
+    ({"items.jsonl": '{"id": "a", "messages": null}'}, "line 1 of items.jsonl", "item_empty"),
 ])
 def test_evaluation_items_are_refused_by_file_and_line(tmp_path, files, place, code):
     with pytest.raises(DatasetInvalid) as refused, read_eval_items(kept(tmp_path, items(**files))):
@@ -244,7 +249,7 @@ def with_fixture(name, content=b"x", mode=0, **columns):
     info.external_attr = mode << 16
     for key, value in columns.items():
         setattr(info, key, value)
-    held = io.BytesIO(archive({"dataset.json": {"fixture": name}, "items.jsonl": "{}"}))
+    held = io.BytesIO(archive({"dataset.json": {"fixture": name}, "items.jsonl": '{"input": "?"}'}))
     with zipfile.ZipFile(held, "a", zipfile.ZIP_DEFLATED) as target:
         target.writestr(info, content)
     return held.getvalue()
@@ -267,6 +272,7 @@ ATTACKS = {
     "a password": changed(items(), (ENTRY, 8), b"\1"), "an unknown packing": changed(items(), (ENTRY, 10), b"\x62"),
     "a wrong checksum": items().replace(b'{"orders": []}', b'{"orders": {}}'),
     "an archive inside": with_fixture("x", items()), "a gzip inside": with_fixture("x", b"\x1f\x8b\x08"),
+    "a file in front": b"#!/bin/sh\n" + items(), "an archive in front": items() + items(),
     "no end": items()[:-5], "a beginning alone": b"PK\x03\x04", "more entries than are taken": changed(
         items(), -14, b"\xff\xff\xff\xff"), "a directory of gigabytes": changed(items(), -10, b"\xf0\xff\xff\xff"),
 }

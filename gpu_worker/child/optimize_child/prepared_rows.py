@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
@@ -20,6 +20,14 @@ IDS, MASK = "input_ids", "loss_mask"
 BATCH_ROWS = 256
 HIGHEST_TOKEN = 1 << 31
 REGISTER_AGAIN = "Render the rows again, describe them, and register the new version."
+
+
+class PreparedRow(NamedTuple):
+    """A row: its place for messages, its tokens, its mask."""
+
+    place: str
+    ids: np.ndarray
+    mask: np.ndarray
 
 
 def check_prepared(dataset: dict[str, Any], base_model: dict[str, Any], template_sha256: str) -> None:
@@ -43,7 +51,7 @@ def check_prepared(dataset: dict[str, Any], base_model: dict[str, Any], template
 
 
 def read_prepared(
-    rows: Iterable[tuple[int, np.ndarray, np.ndarray]],
+    rows: Iterable[PreparedRow],
     long_rows: LongRows,
     tick: Callable[[int], None] = lambda _count: None,
     *,
@@ -51,14 +59,14 @@ def read_prepared(
     dataset: str = "training",
     folder: Path | None = None,
 ) -> TokenRows:
-    """Numbered rows as they were prepared. Raises JobFailure naming those that cannot be trained on."""
+    """Rows as they were prepared. Raises JobFailure naming those that cannot be trained on."""
     store, bad, number = RowStore(folder), RefusedRows(), 0
-    for number, ids, mask in rows:
+    for number, (place, ids, mask) in enumerate(rows, start=1):
         reason = _why_not(ids, mask, vocabulary)
         if reason:
-            bad.add(f"row {number}", reason)
+            bad.add(place, reason)
         elif len(ids) > long_rows.limit:
-            long_rows.add(len(ids), f"row {number}")
+            long_rows.add(len(ids), place)
         else:
             store.add(ids, mask)
         if number % BATCH_ROWS == 0:
@@ -71,23 +79,26 @@ def read_prepared(
     return store.finish(too_long=len(long_rows))
 
 
-def numbered_rows(files: Iterable[Path]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """The rows of the files in order: each one's number from 1, its tokens, its mask."""
-    for number, (ids, mask) in enumerate(_rows(files), start=1):
-        yield number, ids, mask
+def placed_rows(dataset: dict[str, Any]) -> Iterator[PreparedRow]:
+    """The rows of a plan's dataset in the order of its files, each under its number there, from 1, and the name that
+    the registry has for the file: on the disk a digest names it, which nobody knows."""
+    files = [Path(file) for file in dataset["files"]]
+    names = (dataset.get("prepared") or {}).get("files") or [file.name for file in files]
+    for file, name in zip(files, names, strict=True):
+        for number, (ids, mask) in enumerate(_rows(file), start=1):
+            yield PreparedRow(f"row {number} of {name}", ids, mask)
 
 
-def _rows(files: Iterable[Path]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The rows of the files in order, read a few at a time."""
-    for file in files:
-        try:
-            with parquet.ParquetFile(file) as opened:
-                for batch in opened.iter_batches(BATCH_ROWS, columns=[IDS, MASK], use_threads=False):
-                    yield from zip(_lists(batch.column(IDS)), _lists(batch.column(MASK)), strict=True)
-        except pyarrow.ArrowException as error:
-            raise JobFailure(
-                "data_error", f"A file of prepared rows cannot be read: {error}", hint=REGISTER_AGAIN
-            ) from error
+def _rows(file: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The rows of a file in order, read a few at a time."""
+    try:
+        with parquet.ParquetFile(file) as opened:
+            for batch in opened.iter_batches(BATCH_ROWS, columns=[IDS, MASK], use_threads=False):
+                yield from zip(_lists(batch.column(IDS)), _lists(batch.column(MASK)), strict=True)
+    except pyarrow.ArrowException as error:
+        raise JobFailure(
+            "data_error", f"A file of prepared rows cannot be read: {error}", hint=REGISTER_AGAIN
+        ) from error
 
 
 def _lists(column: Any) -> Iterator[np.ndarray]:

@@ -100,7 +100,7 @@ def _read_rows(plan: dict[str, Any], template: ChatTemplate, watch: SystemAlone 
     files = [Path(file) for file in dataset["files"]]
     if dataset.get("format") == prepared_rows.FORMAT:
         prepared_rows.check_prepared(dataset, plan["base_model"], template.sha256)
-        yield from _prepared(files, plan, template)
+        yield from _prepared(plan, template)
         return
     if "rlHyperparams" in plan["config"]:
         yield from _prompts(files, plan, template)
@@ -144,12 +144,12 @@ def _with_images(files: list[Path], plan: dict[str, Any], reading: Reading, temp
         yield _try(line.place, lambda line=line: image_rows.read_image_line(line, reader, reading))
 
 
-def _prepared(files: list[Path], plan: dict[str, Any], template: ChatTemplate) -> Iterator[Read]:
+def _prepared(plan: dict[str, Any], template: ChatTemplate) -> Iterator[Read]:
     limit, truncation = plan["config"]["maxSeqLength"], plan["config"]["data"]["truncation"]
     vocabulary = len(template.tokenizer)
-    for row in prepared_rows.numbered_rows(files):
+    for row in prepared_rows.placed_rows(plan["dataset"]):
         yield _try(
-            f"row {row[0]}",
+            row.place,
             lambda row=row: prepared_rows.read_prepared([row], LongRows(limit, truncation), vocabulary=vocabulary),
         )
 

@@ -90,7 +90,7 @@ class _RunReader:
 
         files = [Path(file) for file in dataset["files"]]
         if dataset.get("format") == prepared_rows.FORMAT:
-            return self._prepared(dataset, files, name, tick)
+            return self._prepared(dataset, name, tick)
         reading = reading_of(self.job.plan, name, self.watch)
         if self.holds_images:
             return image_rows.read_image_rows(files, self._images(dataset), reading, tick, self.job.folder)
@@ -109,11 +109,11 @@ class _RunReader:
 
         return ImageReader(Path(self.job.plan["base_model"]["folder"]), self.template, dataset.get("images") or {})
 
-    def _prepared(self, dataset: dict[str, Any], files: list[Path], name: str, tick: Any) -> TokenRows:
+    def _prepared(self, dataset: dict[str, Any], name: str, tick: Any) -> TokenRows:
         prepared_rows.check_prepared(dataset, self.job.plan["base_model"], self.template.sha256)
         long_rows = LongRows(self.config["maxSeqLength"], self.config["data"]["truncation"])
         return prepared_rows.read_prepared(
-            prepared_rows.numbered_rows(files),
+            prepared_rows.placed_rows(dataset),
             long_rows,
             tick,
             vocabulary=len(self.template.tokenizer),
