@@ -18,22 +18,12 @@ from datasets.importers.report import Report
 from datasets.lines import Batch
 from datasets.pairs import read_pair
 from datasets.rows import RowRefused, arguments_of, read_row
-from tests.limits import SECONDS, ended_after
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "gpu_worker" / "child"))
 import optimize_child.rows as JOB  # the rule on the job's side, which imports no library
 
 CASES = json.loads((Path(__file__).resolve().parents[1] / "row_cases.json").read_text())
-
-@pytest.fixture(autouse=True)
-def a_hang_fails():
-    with ended_after(SECONDS):
-        yield
-
-
 few = settings(max_examples=60)
-
-
 RULES = {"chat": (read_row, JOB.check_row), "pair": (read_pair, JOB.check_pair)}
 
 

@@ -11,6 +11,7 @@ from typing import get_args
 
 import pytest
 
+from datasets import strict_json
 from gpu_worker import launch, processes
 from gpu_worker.engines import events, plans, write_schema
 from optimize_site.kernel.plan_parts import base_model_part, rows_part
@@ -148,6 +149,15 @@ def test_the_launcher_and_the_prepared_process_name_the_code_alike():
         [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert theirs.stdout.strip() == launch.code_version()
+
+
+def test_the_search_for_what_is_wrong_with_a_line_is_one_text_on_both_sides():
+    def without_docstring(file):
+        return file.read_text().split('"""', 2)[2]
+
+    sides = (launch.CHILD_ROOT / "optimize_child", Path(strict_json.__file__).parent)
+    ours, theirs = (without_docstring(folder / "json_faults.py") for folder in sides)
+    assert ours == theirs
 
 
 def test_a_missing_job_environment_says_how_to_make_it(monkeypatch, tmp_path):

@@ -1,9 +1,11 @@
 """The form of the project: where things lie, and what it is pinned to."""
 
+import os
 import re
 import subprocess
 import sys
 import tomllib
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,23 @@ def test_the_suite_runs_on_pytest_with_pytest_django():
     pinned = (ROOT / "requirements" / "test.txt").read_text()
     assert "pytest==" in pinned
     assert "pytest-django==" in pinned
+
+
+def test_every_suite_gives_a_test_the_same_time():
+    of_server = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    of_engine = ConfigParser(interpolation=None)
+    of_engine.read(ROOT / "tests" / "engine" / "pytest.ini")
+    for name in ("faulthandler_timeout", "faulthandler_exit_on_timeout"):
+        assert of_engine["pytest"][name] == str(of_server[name]).lower()
+
+
+def test_a_test_that_hangs_within_a_library_ends_its_suite_and_is_named(tmp_path):
+    hanging = tmp_path / "test_hanging.py"
+    hanging.write_text("import re\n\ndef test_forever():\n    re.match('(a|a)*$', 'a' * 60 + 'b')\n")
+    command = [sys.executable, "-m", "pytest", "-c", ROOT / "tests" / "engine" / "pytest.ini", hanging]
+    done = subprocess.run([*command, "-o", "faulthandler_timeout=0.2"], capture_output=True, cwd=tmp_path, check=False,
+                          env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    assert done.returncode and b"in test_forever" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["server", "jobs", "jobs-gpu", "test", "test-jobs-alone"])

@@ -4,8 +4,6 @@ It runs only over lines that are refused already, so it may take its time; tests
 and `datasets.json_faults` to the same answer.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
