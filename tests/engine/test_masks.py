@@ -9,6 +9,7 @@ import trl
 from optimize_child.masks import Conversation, Policy, token_mask
 from optimize_child.template import ChatTemplate, TemplateRefused
 from optimize_child.template_check import NotRendered, TemplateCheck
+from tokenizers.processors import TemplateProcessing
 
 STOCK = Path(trl.__file__).parent / "chat_templates"
 FAMILIES = {
@@ -19,7 +20,19 @@ FAMILIES = {
     "gemma3": "gemma3",
     "phi3": "phi3",
     "gpt-oss": "gptoss",
+    "ministral": "",
 }
+MINISTRAL = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{% if message.role == 'user' %}[INST]{{ message.content }}[/INST]"
+    "{% elif message.role == 'assistant' %}{{ message.content }}{{ eos_token }}"
+    "{% else %}{{ raise_exception('Only users and the assistant speak.') }}{% endif %}{% endfor %}"
+)
+"""The shape of that family's template: turns without names of roles, an answer right behind what asks for it."""
+BEGINNINGS = {
+    "llama3": "<|begin_of_text|>", "llama3.2": "<|begin_of_text|>", "gemma3": "<bos>", "ministral": "<s>",
+}  # fmt: skip
+"""Families whose template writes the beginning of a sequence and whose tokenizer adds it to a text as well."""
 LAST = Policy()
 LOOP = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
 END = {
@@ -30,24 +43,40 @@ END = {
     "gemma3": "<end_of_turn>",
     "phi3": "<|end|>\n<|im_end|>",  # this template closes a conversation with the tokenizer's end token as well
     "gpt-oss": "<|return|>",
+    "ministral": "</s>",
 }
 SPECIAL = [
     "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
     "<start_of_turn>", "<end_of_turn>", "<bos>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>", "<|return|>",
-    "<|start|>", "<|message|>", "<|channel|>",
+    "<|start|>", "<|message|>", "<|channel|>", "<s>", "</s>", "[INST]", "[/INST]",
 ]  # fmt: skip
 
 
-def template(text: str, bos: str = "<bos>") -> ChatTemplate:
+def template(text: str) -> ChatTemplate:
+    return ChatTemplate(tokenizer_of(text))
+
+
+def tokenizer_of(text: str, bos: str = "<bos>"):
     tokenizer = tiny.make_tokenizer(template=text)
     tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL})
     tokenizer.bos_token = bos
-    return ChatTemplate(tokenizer)
+    return tokenizer
+
+
+def tokenizer_of_family(family: str):
+    """A tiny tokenizer with the family's chat template, which begins texts as the family's own does."""
+    text = (STOCK / f"{FAMILIES[family]}.jinja").read_text() if FAMILIES[family] else MINISTRAL
+    tokenizer = tokenizer_of(text, BEGINNINGS.get(family, "<bos>"))
+    if family == "ministral":
+        tokenizer.eos_token = "</s>"
+    if family in BEGINNINGS:
+        bos = (tokenizer.bos_token, tokenizer.bos_token_id)
+        tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"{bos[0]} $A", special_tokens=[bos])
+    return tokenizer
 
 
 def stock(family: str) -> ChatTemplate:
-    bos = "<|begin_of_text|>" if family.startswith("llama") else "<bos>"
-    return template((STOCK / f"{FAMILIES[family]}.jinja").read_text(), bos)
+    return ChatTemplate(tokenizer_of_family(family))
 
 
 def trained(chat: ChatTemplate, messages: list, policy: Policy = LAST, tools=None) -> list[str]:
@@ -106,7 +135,14 @@ def test_tokens_equal_those_of_apply_chat_template_with_one_beginning(family):
         "input_ids"
     ]
     assert ids[0] == list(whole)
-    assert ids[0].count(chat.tokenizer.bos_token_id) == chat.render(messages).count(chat.tokenizer.bos_token)
+    assert ids[0].count(chat.tokenizer.bos_token_id) == (1 if family in BEGINNINGS else 0)
+
+
+@pytest.mark.parametrize("family", BEGINNINGS)
+def test_the_tokenizers_of_these_tests_begin_a_text_by_themselves(family):
+    """Else one beginning would be no achievement."""
+    tokenizer = tokenizer_of_family(family)
+    assert tokenizer("my parcel")["input_ids"][0] == tokenizer.bos_token_id
 
 
 @pytest.mark.requirement("R340")

@@ -4,29 +4,49 @@ import json
 
 import pytest
 from optimize_child import job
+from optimize_child.questions import question_of
 from optimize_child.rl_prompts import Room, read_prompts
-from test_masks import FAMILIES, say, stock
+from optimize_child.tokenizer import load_template, load_tokenizer
+from optimize_child.tokens import Reading, read_tokens
+from test_masks import BEGINNINGS, FAMILIES, LAST, say, tokenizer_of_family
+
+ROW = {"messages": say("my parcel is late", "sorry")}
+
+
+@pytest.fixture(params=FAMILIES)
+def sides(request, tmp_path):
+    """A family, the tokens of a supervised row, the template as another job loads it from the same prepared folder, and
+    the file with the row."""
+    tokenizer_of_family(request.param).save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(ROW) + "\n")
+    reading = Reading(policy=LAST, max_length=512, truncation="error", mask_column=None, dataset="training")
+    ids, _ = read_tokens([rows], loaded(tmp_path), reading, lambda _: None, tmp_path).row(0)
+    return request.param, ids.tolist(), loaded(tmp_path), rows
+
+
+def loaded(folder):
+    return load_template({}, load_tokenizer(folder))
+
+
+def begins_as_trained(asked, family, trained, template):
+    """Whether a prompt is the beginning of the row that is trained, with one beginning of its own where it has one."""
+    return trained[: len(asked)] == asked and asked.count(template.tokenizer.bos_token_id) == (family in BEGINNINGS)
 
 
 @pytest.mark.requirement("R336", "R340")
-@pytest.mark.parametrize("family", FAMILIES)
-def test_an_evaluation_s_prompt_is_rendered_and_tokenised_as_a_supervised_row_is(family):
-    """One template and one tokenizer serve both, whatever the family and whichever engine then generates."""
-    chat, messages = stock(family), say("my parcel is late", "sorry")
-    (asked,), _ = chat.tokenize([chat.render(messages[:1], to_answer=True)])
-    (trained,), _ = chat.tokenize([chat.render(messages)])
-    assert trained[: len(asked)] == asked
+def test_an_evaluation_s_prompt_is_rendered_and_tokenised_as_a_supervised_row_is(sides):
+    """Whichever engine then generates, it is given these tokens."""
+    family, trained, template, _ = sides
+    assert begins_as_trained(question_of(template, 0, ROW).tokens, family, trained, template)
 
 
 @pytest.mark.requirement("R334")
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_reinforcement_prompt_is_rendered_and_tokenised_as_a_supervised_row_is(family, tmp_path):
-    chat, messages = stock(family), say("my parcel is late", "sorry")
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text(json.dumps({"messages": messages}) + "\n")
-    prompt = read_prompts([rows], chat, Room(512, 8), lambda _: None, tmp_path).prompt(0)
-    (trained,), _ = chat.tokenize([chat.render(messages)])
-    assert trained[: len(prompt.tokens)] == list(prompt.tokens)
+def test_a_reinforcement_prompt_is_rendered_and_tokenised_as_a_supervised_row_is(sides, tmp_path):
+    family, trained, template, rows = sides
+    prompt = read_prompts([rows], template, Room(512, 8), lambda _: None, tmp_path).prompt(0)
+    assert begins_as_trained(list(prompt.tokens), family, trained, template)
 
 
 @pytest.mark.requirement("R248")

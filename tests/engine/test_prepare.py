@@ -180,7 +180,8 @@ def test_f43_a_folders_files_are_kept_byte_for_byte(prepare, base_model):
 
 
 @pytest.mark.requirement("R340")
-@pytest.mark.parametrize("name", ["tekken.json", "params.json", "consolidated.safetensors.index"])
+@pytest.mark.parametrize("name", ["tekken.json", "params.json", "tokenizer.model.v3",
+                                  "consolidated.safetensors"])
 def test_a_makers_own_tokenizer_beside_the_models_is_left_out(prepare, copy, name):
     before = finished(prepare({"kind": "folder", "path": str(copy)}))
     (copy / name).write_text('{"vocab": []}')

@@ -12,6 +12,7 @@ from transformers import AutoConfig, GenerationConfig
 from optimize_child.corrections import correct_template
 from optimize_child.failures import JobFailure
 from optimize_child.models import model_class
+from optimize_child.sources import model_files
 from optimize_child.template import ChatTemplate, TemplateRefused, template_sha256
 from optimize_child.tokenizer import load_tokenizer
 
@@ -35,7 +36,7 @@ def refuse_code_and_pickles(folder: Path) -> None:
             f"The folder holds {', '.join(pickles)}: a pickle can run code when it is loaded.",
             hint="Keep the safetensors weights and remove the pickled files.",
         )
-    if not any(folder.glob("*.safetensors")):
+    if not any(path.suffix == ".safetensors" for path in model_files(folder)):
         raise JobFailure("base_model_refused", "The folder holds no safetensors weights.", hint="Convert the weights.")
 
 

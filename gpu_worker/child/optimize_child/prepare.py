@@ -14,7 +14,7 @@ from transformers.utils import logging as transformers_logging
 from optimize_child import checks
 from optimize_child.gguf_model import convert_gguf
 from optimize_child.job import Job
-from optimize_child.sources import KEPT, Fetched, fetch
+from optimize_child.sources import Fetched, fetch, model_files
 
 LINKABLE = (".safetensors",)
 
@@ -56,10 +56,8 @@ def make_folder(job: Job, fetched: Fetched, folder: Path) -> dict[str, Any]:
 
 def copy_model(source: Path, folder: Path, *, link: bool) -> None:
     """The model's files and nothing else. With `link`, for a cache that never rewrites a file, weights take no room."""
-    for pattern in KEPT:
-        for path in sorted(source.glob(pattern)):
-            if path.is_file() and not (folder / path.name).exists():
-                _place(path.resolve(), folder / path.name, link=link and path.suffix in LINKABLE)
+    for path in model_files(source):
+        _place(path.resolve(), folder / path.name, link=link and path.suffix in LINKABLE)
 
 
 def _place(path: Path, target: Path, *, link: bool) -> None:

@@ -38,6 +38,7 @@ KEPT = (
     "preprocessor_config.json",
     "processor_config.json",
 )
+LEFT_OUT = ("consolidated*.safetensors",)  # the same weights once more, as their maker's own programs read them
 TICK_SECONDS = 0.5
 COPY_BYTES = 8 * 1024 * 1024
 
@@ -68,6 +69,12 @@ def fetch(job: Job, source: dict[str, Any], catalog: dict[str, Any]) -> Fetched:
         "folder": from_folder,
     }
     return kinds[source["kind"]](job, source, catalog)
+
+
+def model_files(folder: Path) -> list[Path]:
+    """The files of a folder that belong to the model, by name."""
+    kept, left_out = ({path for pattern in patterns for path in folder.glob(pattern)} for patterns in (KEPT, LEFT_OUT))
+    return sorted(path for path in kept - left_out if path.is_file())
 
 
 def _cache(job: Job, source: dict[str, Any]) -> Path:
@@ -214,6 +221,7 @@ def from_hub(job: Job, source: dict[str, Any], catalog: dict[str, Any]) -> Fetch
         "revision": wanted,
         "cache_dir": source.get("cache") or constants.HF_HUB_CACHE,
         "allow_patterns": list(KEPT),
+        "ignore_patterns": list(LEFT_OUT),
         "token": os.environ.get(job.plan["token_env"]) or None,
     }
     if wanted and _is_commit(wanted):
@@ -234,7 +242,7 @@ def _is_commit(revision: str) -> bool:
 
 def _at_commit(folder: Path) -> Fetched:
     """The cache names a snapshot's folder by its commit."""
-    if not any(folder.glob("*.safetensors")):
+    if not any(path.suffix == ".safetensors" for path in model_files(folder)):
         raise JobFailure(
             "base_model_refused",
             "The repository holds no safetensors weights.",
@@ -298,7 +306,7 @@ def from_folder(job: Job, source: dict[str, Any], _catalog: dict[str, Any]) -> F
             hint="Give a folder as Hugging Face lays one out: config.json, safetensors and the tokenizer's files.",
         )
     digest = hashlib.sha256()
-    for path in sorted({path for pattern in KEPT for path in folder.glob(pattern)}):
+    for path in model_files(folder):
         with path.open("rb") as file:
             digest.update(f"{path.name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\0".encode())
         job.leave_if_asked()
