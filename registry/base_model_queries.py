@@ -91,6 +91,16 @@ class BaseModelState:
         return str((self.facts.get("chatTemplateCorrection") or {}).get("reason", ""))
 
     @property
+    def chat_template_note(self) -> str:
+        """What a correction that the catalog names has not done, as a sentence; empty where it names none or did it."""
+        if self.entry is None or not self.entry.chat_template_correction or self.chat_template_correction:
+            return ""
+        if self.facts.get("chatTemplateSha256"):
+            return ("The catalog's correction knows other templates than the one that this repository ships, which "
+                    "stays as it is.")
+        return "Corrected once the model is prepared, if its repository ships a template that the catalog knows."
+
+    @property
     def context_length(self) -> int | None:
         stated = self.entry.context_length if self.entry is not None else None
         found: int | None = self.facts.get("contextLength") or stated

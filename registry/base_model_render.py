@@ -36,7 +36,8 @@ def base_model_document(state: BaseModelState) -> dict[str, Any]:
         "source": _source(state), "specialTokens": facts.get("specialTokens") or (dict(entry.special_tokens) if entry
                                                                                    else {}),
         "chatTemplateSha256": state.chat_template_sha256 or None,
-        "chatTemplateCorrection": state.chat_template_correction or None, "architecture": facts.get("architecture"),
+        "chatTemplateCorrection": state.chat_template_correction or None,
+        "chatTemplateNote": state.chat_template_note or None, "architecture": facts.get("architecture"),
         "vocabSize": facts.get("vocabSize"), "weights": _weights(state),
         "runs": [_admitted(envelope) for envelope in _envelopes(state)],
         "envelopes": {"strict": is_strict(), "measured": len(_envelopes(state))},

@@ -42,11 +42,22 @@ def test_the_job_that_prepares_a_model_is_given_its_correction_and_the_record_sa
     make.end_job(attempt)
     shown = base_model_document(get_base_model(make.TINY))
     assert (shown["chatTemplateSha256"], shown["chatTemplateCorrection"]) == ("2" * 64, "It helps.")
+    assert shown["chatTemplateNote"] is None
+
+
+@pytest.mark.requirement("R328")
+def test_a_correction_that_was_not_made_is_told_before_the_model_is_prepared_and_after(box):
+    before = base_model_document(get_base_model(make.TINY))
+    assert before["chatTemplateNote"].startswith("Corrected once the model is prepared, if its repository ships")
+    make.make_base_model(facts={"chatTemplateSha256": "3" * 64})
+    after = base_model_document(get_base_model(make.TINY))
+    assert "knows other templates" in after["chatTemplateNote"] and after["chatTemplateCorrection"] is None
 
 
 def test_a_model_without_a_correction_says_nothing_of_one(box):
     make.make_base_model("acme/plain", facts={"chatTemplateSha256": "3" * 64})
-    assert base_model_document(get_base_model("acme/plain"))["chatTemplateCorrection"] is None
+    shown = base_model_document(get_base_model("acme/plain"))
+    assert shown["chatTemplateCorrection"] is shown["chatTemplateNote"] is None
 
 
 def test_a_correction_that_is_not_there_or_cannot_be_read_is_told_with_its_file(box):

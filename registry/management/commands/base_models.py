@@ -99,8 +99,9 @@ class Command(NounCommand):
             ("Methods", ", ".join(found["methods"]) or "none"), ("Allowed for", found["allowedFor"]),
             ("Served on", ", ".join(found["servingProfiles"]) or None), ("Why", found["servingOnlyReason"]),
             ("Chat template", found["chatTemplateSha256"]),
-            ("Corrected", found["chatTemplateCorrection"]), ("License", found["license"] or None),
-            ("Weights", _weights(found)), ("Failed", found["failureReason"])], title=found["title"] or "Base model")
+            ("Corrected", found["chatTemplateCorrection"]), ("", found["chatTemplateNote"]),
+            ("License", found["license"] or None), ("Weights", _weights(found)),
+            ("Failed", found["failureReason"])], title=found["title"] or "Base model")
         self._admitted(found)
 
     def _admitted(self, found: dict[str, Any]) -> None:
