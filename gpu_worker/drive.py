@@ -264,7 +264,7 @@ class Driver:
             claims.lock(self.attempt.lease)
             Attempt.objects.filter(pk=self.attempt.pk).update(ended_at=clock.now(), outcome=ending.outcome,
                                                              exit=ending.exit)
-            self.attempt.refresh_from_db()
+            self.attempt.refresh_from_db(fields=["ended_at", "outcome", "exit"])  # never the lease: its token fences
             self.kind.on_exit(row_of(self.attempt.holder_kind, self.attempt.holder_id), self.attempt, ending)
             claims.release(self.attempt.lease)
         return True
