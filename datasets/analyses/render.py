@@ -19,6 +19,8 @@ def analysis_row(analysis: Analysis) -> dict[str, Any]:
         "productVersion": analysis.product_version, "rows": analysis.report.get("rows"),
         "maxTokens": lengths.get("longest"), "attempt": analysis.num_attempts, "startedAt": _started_at(analysis),
         "createdBy": analysis.created_by, "createdAt": analysis.created_at, "endedAt": analysis.ended_at,
+        "progress": _progress(analysis),
+        "isCancelling": analysis.cancel_requested_at is not None and analysis.ended_at is None,
     }
 
 
@@ -30,8 +32,7 @@ def analysis_document(analysis: Analysis) -> dict[str, Any]:
     places = version_of_files(analysis.examples_id)
     failed = bool(analysis.failure_reason) and analysis.ended_at is not None
     return analysis_row(analysis) | {
-        "datasets": names_of(analysis.examples_id)[1], "progress": _progress(analysis),
-        "isCancelling": analysis.cancel_requested_at is not None and analysis.ended_at is None,
+        "datasets": names_of(analysis.examples_id)[1],
         "failureCode": analysis.failure_code if failed else None,
         "failureReason": analysis.failure_reason if failed else None,
         "failureHint": (analysis.failure_hint or None) if failed else None,

@@ -46,7 +46,7 @@ def listed(command: NounCommand, page: Mapping[str, Any]) -> None:
     """A dataset's analyses as a table."""
     command.table(["ANALYSIS", "BASE MODEL", "STATUS", "ROWS", "MAX TOKENS", "ATTEMPT", "STARTED"],
                   [[row["analysisId"][:SHOWN], f"{row['baseModel']} at {row['baseModelRevision'][:SHOWN]}",
-                    row["status"].capitalize(), row["rows"], row["maxTokens"], row["attempt"] or None,
+                    status_words(row), row["rows"], row["maxTokens"], row["attempt"] or None,
                     str(row["startedAt"] or "")[:16].replace("T", " ")] for row in page["analyses"]],
                   right=["ROWS", "MAX TOKENS", "ATTEMPT"])
 
