@@ -63,7 +63,8 @@ def check(request: HtmxRequest) -> HttpResponse:
 def _noticed(plan: dict[str, Any]) -> list[tuple[str, Any]]:
     """What shows in the rows, in the words of the command; leaks have their own place."""
     found = plan["diagnostics"]
-    rows = diagnostics_rows(found | {"leakage": []}) if found else []
+    quiet = [leak for leak in found["leakage"] if not leaks_anything(leak)] if found else []
+    rows = diagnostics_rows(found | {"leakage": quiet}) if found else []
     return [(label, value) for label, value in rows if value is not None]
 
 

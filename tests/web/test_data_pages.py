@@ -7,6 +7,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from datasets import overlaps
 from datasets.models import ExampleSet
 from registry.models import Version
 from tests import factories as make
@@ -212,6 +213,16 @@ def test_the_leakage_part_names_rows_of_both_sides_and_links_to_them(viewer):
     assert "1 training row asks what a row of" in plan and "tab=leakage" in plan
     clean = viewer.get(reverse("datasets:detail", args=[scenes.WORKLOAD, "train"]) + "?tab=leakage").content.decode()
     assert f"{scenes.WORKLOAD}/eval:v1" in clean
+
+
+def test_a_plan_says_how_many_rows_were_compared_where_none_of_them_leaks(viewer, monkeypatch):
+    monkeypatch.setattr(overlaps, "QUICK_ROWS", 2)
+    scenes.base_model()
+    scenes.workload(8)
+    make.make_dataset(f"{scenes.WORKLOAD}/other", 4)
+    plan = viewer.post(reverse("runs:check"), {"kind": "run", "workload": scenes.WORKLOAD, "baseModel": scenes.BASE,
+                                               "config.dataset": f"{scenes.WORKLOAD}/other"}).content.decode()
+    assert "No training row asks what a row of" in plan and "Compared 2 of 4 rows with" in plan
 
 
 def test_what_rows_hold_shows_tokens_of_an_epoch_with_their_cost_and_pictures_of_the_analysis(viewer):
