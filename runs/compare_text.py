@@ -5,15 +5,25 @@ from typing import Any
 
 from runs.phases import title
 
-RUN_COLUMNS = ("RUN", "CONFIG", "PHASE", "STEPS", "LOSS", "SPIKES", "MEAN DIFFERENCE", "PARTS AT")
 SPIKES_SHOWN = 3
+
+
+def run_columns(found: Mapping[str, Any]) -> list[str]:
+    """The header of the table of runs, with the figure that they are compared by."""
+    return ["RUN", "CONFIG", "PHASE", "STEPS", name_of(found["figure"]).upper(), "SPIKES", "MEAN DIFFERENCE",
+            "PARTS AT"]
+
+
+def name_of(figure: str) -> str:
+    """A figure's name in words: `preferenceAccuracy` is `preference accuracy`."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in figure)
 
 
 def compared_rows(found: Mapping[str, Any]) -> list[list[Any]]:
     """Each run, and how it lies to the first one."""
     pairs = {pair["runId"]: pair for pair in found["pairs"]}
     return [[run["runId"][:12], run["configName"] or run["configHash"][:12], title(run["phase"]), run["observedStep"],
-             figure(run["lastLoss"]), spike_words(run["spikes"]), *_pair_cells(pairs.get(run["runId"]))]
+             figure(run["last"]), spike_words(run["spikes"]), *_pair_cells(pairs.get(run["runId"]))]
             for run in found["runs"]]
 
 

@@ -1,32 +1,37 @@
-"""Several runs beside each other: their losses against the first one's, their spikes, what their plans differ in."""
+"""Several runs beside each other: a figure of theirs against the first one's, spikes, what their plans differ in."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from runs.compared_figures import NORM, Figure, figure_of, kind_of
 from runs.differences import side_by_side
 from runs.errors import PlansDiffer, RunsNotComparable
-from runs.loss_windows import Terms, first_parting, spikes_of, windows_of
+from runs.loss_windows import Figures, Terms, first_parting, is_number, spikes_of, windows_of
 from runs.models import Run
 
 MOST_RUNS = 16
-METHOD = "sft"
 
 
 def compare_runs(runs: Sequence[Run], terms: Terms) -> dict[str, Any]:
-    """The runs' loss curves against the first one's. Each run counts its own updates, a branch from its start.
+    """The runs' curves of one figure against the first one's. Each run counts its own updates, a branch from its start.
 
-    Raises RunsNotComparable for fewer than two runs or too many, another method than sft, a window of no updates, and
-    for different plans unless the terms allow them.
+    Raises RunsNotComparable for fewer than two runs or too many, methods whose figures mean different things, a window
+    of no updates, and for different plans unless the terms allow them; InvalidInput for a figure that they do not
+    report.
     """
     _refuse(runs, terms)
-    figures = [_figures(run) for run in runs]
+    kind = kind_of(runs)
+    figure = figure_of(kind, terms.figure)
+    _refuse_other_plans(runs, terms)
+    figures = [_figures(run, figure) for run in runs]
     base, *others = figures
     return {
-        "window": terms.window, "margin": terms.margin, "spikeFactor": terms.spike_factor,
+        "figure": figure.name, "figures": [other.name for other in kind.figures], "window": terms.window,
+        "margin": terms.margin, "spikeFactor": terms.spike_factor,
         "samePlan": len({_plan(run) for run in runs}) == 1,
-        "runs": [_document(run, norms, terms) for run, (_, norms) in zip(runs, figures, strict=True)],
-        "pairs": [_pair(runs[0], run, base[0], losses, terms)
-                  for run, (losses, _) in zip(runs[1:], others, strict=True)],
+        "runs": [_document(run, *found, terms) for run, found in zip(runs, figures, strict=True)],
+        "pairs": [_pair(runs[0], run, base[0], values, terms)
+                  for run, (values, _) in zip(runs[1:], others, strict=True)],
         "differences": side_by_side([settings_of(run) for run in runs])}
 
 
@@ -43,10 +48,9 @@ def _refuse(runs: Sequence[Run], terms: Terms) -> None:
     if terms.window < 1 or terms.margin < 0 or terms.spike_factor <= 1:
         raise RunsNotComparable(f"window is {terms.window}, margin {terms.margin}, spike factor {terms.spike_factor}; "
                                 "a window has at least 1 update, a margin is not negative, a factor is over 1.")
-    other = next((run for run in runs if run.method != METHOD), None)
-    if other is not None:
-        raise RunsNotComparable(f"The run {other.pk[:12]} trains by {other.method}; only losses of {METHOD} runs are "
-                                "compared.", hint="`./optimize comparisons create` compares scores, whatever trained.")
+
+
+def _refuse_other_plans(runs: Sequence[Run], terms: Terms) -> None:
     apart = next((run for run in runs if _plan(run) != _plan(runs[0])), None)
     if apart is not None and not terms.across_plans:
         raise PlansDiffer(f"The runs {runs[0].pk[:12]} and {apart.pk[:12]} have different plans: "
@@ -67,20 +71,20 @@ def _first_difference(one: Run, other: Run) -> str:
     return f"{found[0]['path']} is {left} and {right}{rest}"
 
 
-def _figures(run: Run) -> tuple[dict[int, float | None], dict[int, float | None]]:
-    """The losses and the gradient norms of a run, by update."""
-    rows = list(run.metrics.order_by("step").values_list("step", "values__loss", "values__grad_norm"))
-    return {step: loss for step, loss, _ in rows}, {step: norm for step, _, norm in rows}
+def _figures(run: Run, figure: Figure) -> tuple[Figures, Figures]:
+    """The figure and the gradient norms of a run, by update."""
+    rows = list(run.metrics.order_by("step").values_list("step", f"values__{figure.stored}", f"values__{NORM}"))
+    return {step: value for step, value, _ in rows}, {step: norm for step, _, norm in rows}
 
 
-def _document(run: Run, norms: dict[int, float | None], terms: Terms) -> dict[str, Any]:
-    return {"runId": run.pk, "configName": run.config_name, "phase": run.phase, "configHash": run.config_hash,
-            "baseModel": run.base_model, "observedStep": run.observed_step, "totalSteps": run.total_steps,
-            "lastLoss": run.summary.get("lastLoss"), "spikes": spikes_of(norms, terms.spike_factor)}
+def _document(run: Run, values: Figures, norms: Figures, terms: Terms) -> dict[str, Any]:
+    last = next((value for value in reversed(list(values.values())) if is_number(value)), None)
+    return {"runId": run.pk, "configName": run.config_name, "phase": run.phase, "method": run.method,
+            "configHash": run.config_hash, "baseModel": run.base_model, "observedStep": run.observed_step,
+            "totalSteps": run.total_steps, "last": last, "spikes": spikes_of(norms, terms.spike_factor)}
 
 
-def _pair(base: Run, other: Run, ours: dict[int, float | None], theirs: dict[int, float | None],
-          terms: Terms) -> dict[str, Any]:
+def _pair(base: Run, other: Run, ours: Figures, theirs: Figures, terms: Terms) -> dict[str, Any]:
     windows = windows_of(ours, theirs, terms.window)
     updates = sum(window["updates"] for window in windows)
     whole = sum(window["meanDifference"] * window["updates"] for window in windows) / updates if updates else None

@@ -1,4 +1,4 @@
-"""How two runs' losses lie to each other, a window of updates at a time, and where a gradient spikes. Pure."""
+"""How a figure of two runs lies to each other, a window of updates at a time, and where a gradient spikes. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,18 @@ Figures = Mapping[int, float | None]
 
 @dataclass(frozen=True)
 class Terms:
-    """How runs are compared: updates a window, the mean difference at which two part, and what a spike is."""
+    """How runs are compared: updates a window, the mean difference at which two part, what a spike is, and by which
+    figure; the main one of their method where none is named."""
 
     window: int = 20
     margin: float = 0.05
     spike_factor: float = 3.0
     across_plans: bool = False
+    figure: str = ""
 
 
 def windows_of(base: Figures, other: Figures, size: int) -> list[dict[str, Any]]:
-    """The mean of `other - base` for each window of `size` updates in which both reported a loss, in order."""
+    """The mean of `other - base` for each window of `size` updates in which both reported the figure, in order."""
     parts: dict[int, list[float]] = {}
     for step in sorted(set(base) & set(other)):
         one, two = base[step], other[step]

@@ -101,17 +101,20 @@ class BranchVerbs(FollowedRuns):
           arg("--margin", type=float, default=Terms.margin, help="the mean difference at which two runs part"),
           arg("--spike-factor", type=float, default=Terms.spike_factor, dest="spike_factor",
               help="a gradient norm over so many times the run's median is a spike"),
-          arg("--across-plans", action="store_true", dest="across_plans", help="though their plans differ"))
-    def compare(self, runs: list[str], window: int, margin: float, spike_factor: float, across_plans: bool) -> None:
-        """Show how the losses of runs lie to each other, and what their configurations differ in."""
+          arg("--across-plans", action="store_true", dest="across_plans", help="though their plans differ"),
+          arg("--figure", default="", metavar="NAME", help="the loss, or the reward of grpo and gspo, unless given: "
+              "validationLoss, preferenceAccuracy, rewardMargin, kl"))
+    def compare(self, runs: list[str], window: int, margin: float, spike_factor: float, across_plans: bool,
+                figure: str) -> None:
+        """Show how a figure of runs lies to each other, and what their configurations differ in."""
         found = self.client.get(f"{ROUTE}/compare", run=runs, window=window, margin=margin, spikeFactor=spike_factor,
-                                acrossPlans=across_plans)
+                                acrossPlans=across_plans, figure=figure)
         self.show(found, text=self._compared)
 
     def _compared(self, found: dict[str, Any]) -> None:
-        self.table(compare_text.RUN_COLUMNS, compare_text.compared_rows(found),
-                   right=["STEPS", "LOSS", "MEAN DIFFERENCE"])
-        print(f"\nMean loss difference for each {found['window']} updates")
+        columns = compare_text.run_columns(found)
+        self.table(columns, compare_text.compared_rows(found), right=[columns[3], columns[4], "MEAN DIFFERENCE"])
+        print(f"\nMean difference in {compare_text.name_of(found['figure'])} for each {found['window']} updates")
         self.table(compare_text.window_columns(found), compare_text.window_rows(found),
                    right=compare_text.window_columns(found)[1:])
         if found["differences"]:

@@ -1,6 +1,8 @@
-"""Runs beside each other: their curves on one chart, where their losses part, what their configurations differ in."""
+"""Runs beside each other: their curves on one chart, where they part, what their configurations differ in."""
 
+from shlex import quote
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -10,7 +12,8 @@ from optimize_site.kernel.errors import OperationError
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import whole
 from runs import queries
-from runs.compare_text import spike_words
+from runs.compare_text import name_of, spike_words
+from runs.compared_figures import NORM, Figure, Kind, figure_of, kind_of
 from runs.comparing import MOST_RUNS, compare_runs
 from runs.errors import PlansDiffer
 from runs.loss_windows import Terms
@@ -20,8 +23,7 @@ from runs.series import curve
 from runs.views.curves import timed
 from runs.views.naming import title
 
-FIGURES = ("loss", "grad_norm")
-CHARTS = (("loss", "Loss", "loss", True), ("grad_norm", "Gradient norm", "gradient norm", False))
+NORMS = Figure("gradNorm", NORM, "Gradient norm", "gradient norm", 0)
 
 
 @require_GET
@@ -29,7 +31,7 @@ def page(request: HtmxRequest) -> HttpResponse:
     """The runs that the address names; without any, the form to name them."""
     (runs, error), terms = _runs(request), _terms(request)
     context: dict[str, Any] = {"runs": runs, "terms": terms, "error": error, "names": [run.pk for run in runs],
-                               "asked": request.GET.urlencode()}
+                               "asked": request.GET.urlencode(), **_as_command(runs, terms)}
     if runs and error is None:
         context |= _compared(runs, terms)
     if request.htmx:
@@ -52,7 +54,18 @@ def _runs(request: HtmxRequest) -> tuple[list[Run], OperationError | None]:
 def _terms(request: HtmxRequest) -> Terms:
     sent = request.GET
     return Terms(whole(sent.get("window"), least=1, default=Terms.window), _number(sent.get("margin"), Terms.margin),
-                 _number(sent.get("spike_factor"), Terms.spike_factor), sent.get("across") == "yes")
+                 _number(sent.get("spike_factor"), Terms.spike_factor), sent.get("across") == "yes",
+                 sent.get("figure", ""))
+
+
+def _as_command(runs: list[Run], terms: Terms) -> dict[str, str]:
+    """The page as the command and the route that say the same."""
+    command, query = " ".join(run.pk for run in runs) or "A B", [("run", run.pk) for run in runs]
+    if terms.across_plans:
+        command, query = f"{command} --across-plans", [*query, ("acrossPlans", "true")]
+    if terms.figure:
+        command, query = f"{command} --figure {quote(terms.figure)}", [*query, ("figure", terms.figure)]
+    return {"command": f"runs compare {command}", "path": f"/v1/training/runs/compare?{urlencode(query)}"}
 
 
 def _number(text: str | None, default: float) -> float:
@@ -68,30 +81,42 @@ def _compared(runs: list[Run], terms: Terms) -> dict[str, Any]:
         found = compare_runs(runs, terms)
     except OperationError as error:
         return {"error": error, "may_cross": isinstance(error, PlansDiffer)}
-    names = [title(run).replace("|", "/") for run in runs]
+    names, kind = [title(run).replace("|", "/") for run in runs], kind_of(runs)
+    figure = figure_of(kind, found["figure"])
     pairs = [{"found": pair, "title": names[number + 1]} for number, pair in enumerate(found["pairs"])]
     return {"found": found, "is_open": any(run.phase in PHASES.open for run in runs), "pairs": pairs,
+            "figure": figure, "figure_words": name_of(figure.name), "figures": kind.figures,
             "rows": [{"run": run, "title": name, "spikes": spike_words(document["spikes"]), "document": document}
                      for run, name, document in zip(runs, names, found["runs"], strict=True)],
-            "windows": _windows(found), "charts": [_chart(runs, names, *chart) for chart in CHARTS]}
+            "windows": _windows(found, figure), "charts": [_chart(runs, names, one, is_big=one == figure)
+                                                           for one in _charted(kind, figure)]}
 
 
-def _windows(found: dict[str, Any]) -> list[dict[str, Any]]:
+def _charted(kind: Kind, figure: Figure) -> list[Figure]:
+    """What is drawn: the figure that the runs are compared by, then what else they report."""
+    return [figure, *(other for other in kind.figures if other != figure), NORMS]
+
+
+def _windows(found: dict[str, Any], figure: Figure) -> list[dict[str, Any]]:
     """A row for each window: the mean difference of each run, and whether it is over the margin."""
     by_run = [{window["first"]: window for window in pair["windows"]} for pair in found["pairs"]]
     firsts = sorted({first for windows in by_run for first in windows})
     return [{"first": first, "last": first + found["window"] - 1,
-             "cells": [_cell(windows.get(first), found["margin"]) for windows in by_run]} for first in firsts]
+             "cells": [_cell(windows.get(first), found["margin"], figure) for windows in by_run]} for first in firsts]
 
 
-def _cell(window: dict[str, Any] | None, margin: float) -> dict[str, Any] | None:
-    return window and window | {"is_apart": abs(window["meanDifference"]) > margin,
-                                "is_lower": window["meanDifference"] < 0}
+def _cell(window: dict[str, Any] | None, margin: float, figure: Figure) -> dict[str, Any] | None:
+    """A mean difference with the words that do not leave it to a colour."""
+    if window is None:
+        return None
+    found = window["meanDifference"]
+    tone = {1: "good", -1: "bad"}.get(figure.better * (1 if found > 0 else -1), "")
+    return window | {"is_apart": abs(found) > margin, "words": "lower" if found < 0 else "higher", "tone": tone}
 
 
-def _chart(runs: list[Run], names: list[str], figure: str, heading: str, term: str, is_big: bool) -> dict[str, Any]:
-    return {"title": heading, "term": term, "is_big": is_big, "labels": "|".join(names),
-            "names": ",".join(f"{figure}-{run.pk}" for run in runs)}
+def _chart(runs: list[Run], names: list[str], figure: Figure, *, is_big: bool) -> dict[str, Any]:
+    return {"title": figure.title, "term": figure.term, "is_big": is_big, "labels": "|".join(names),
+            "names": ",".join(f"{figure.stored}-{run.pk}" for run in runs)}
 
 
 @require_GET
@@ -100,11 +125,12 @@ def series(request: HtmxRequest) -> HttpResponse:
     runs, error = _runs(request)
     if error is not None:
         raise error
+    drawn = [figure.stored for figure in (*kind_of(runs).figures, NORMS)] if runs else []
     return JsonResponse({"isWhole": True, "attempt": 0, "last": 0, "replaced": {}, "marks": [],
-                         "series": {name: found for run in runs for name, found in _series(run)}})
+                         "series": {name: found for run in runs for name, found in _series(run, drawn)}})
 
 
-def _series(run: Run) -> list[tuple[str, dict[str, list[Any]]]]:
+def _series(run: Run, drawn: list[str]) -> list[tuple[str, dict[str, list[Any]]]]:
     rows: list[Any] = list(run.metrics.order_by("step").values("step", "values", "at"))
     began = rows[0]["at"] if rows else None
-    return [(f"{figure}-{run.pk}", timed(curve(rows, figure), rows, began)) for figure in FIGURES]
+    return [(f"{name}-{run.pk}", timed(curve(rows, name), rows, began)) for name in drawn]

@@ -1,14 +1,16 @@
 """What came of a run: the tab of its branches, its lineage as a picture, and its sweeps point by point."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed
 from optimize_site.kernel.words import state_word
 from runs import lineage, queries
+from runs.comparing import MOST_RUNS
 from runs.lineage_picture import HEIGHT, WIDTH, Picture, draw
 from runs.models import Run
+from runs.rollouts.queries import last_rewards, trains_on_rewards
 from runs.views.naming import title
 
 
@@ -42,14 +44,17 @@ def _sweeps_of(run: Run) -> list[str]:
 
 
 def _sweep(token: str, run: Run) -> dict[str, Any]:
-    """A sweep's points in the order of its grid, each with how low its loss is among them."""
+    """A sweep's points in the order of its grid, each with how good its figure is among them."""
     points = list(lineage.branches_of(run).filter(sweep_id=token).order_by("created_at", "pk"))
-    losses = [_loss(point) for point in points]
+    is_rewarded = all(trains_on_rewards(point) for point in points)
+    figures = last_rewards(points) if is_rewarded else {point.pk: _loss(point) for point in points}
+    best = (max if is_rewarded else min)((found for found in figures.values() if found is not None), default=None)
     axes = list((points[0].sweep_point or {}) if points else {})
     return {"token": token, "axes": [axis.rpartition(".")[2] for axis in axes], "from": points[0].source_snapshot,
-            "points": [{"run": point, "values": [(point.sweep_point or {}).get(axis) for axis in axes], "loss": loss,
-                        "share": _share(loss, losses), "is_best": loss is not None and loss == _lowest(losses)}
-                       for point, loss in zip(points, losses, strict=True)]}
+            "is_rewarded": is_rewarded, "most_curves": MOST_RUNS,
+            "points": [{"run": point, "values": [(point.sweep_point or {}).get(axis) for axis in axes],
+                        "figure": figures.get(point.pk), "share": _share(figures.get(point.pk), best, figures.values()),
+                        "is_best": best is not None and figures.get(point.pk) == best} for point in points]}
 
 
 def _loss(run: Run) -> float | None:
@@ -58,13 +63,9 @@ def _loss(run: Run) -> float | None:
     return float(found) if isinstance(found, int | float) else None
 
 
-def _lowest(losses: Sequence[float | None]) -> float | None:
-    return min((loss for loss in losses if loss is not None), default=None)
-
-
-def _share(loss: float | None, losses: Sequence[float | None]) -> float | None:
-    """Where a loss lies between the worst of the points (0) and the best (1)."""
-    known = [found for found in losses if found is not None]
-    if loss is None or len(known) < 2 or max(known) == min(known):
+def _share(figure: float | None, best: float | None, figures: Iterable[float | None]) -> float | None:
+    """Where a figure lies between the worst of the points (0) and the best (1)."""
+    if figure is None or best is None:
         return None
-    return (max(known) - loss) / (max(known) - min(known))
+    farthest = max(abs(best - found) for found in figures if found is not None)
+    return 1 - abs(best - figure) / farthest if farthest else None

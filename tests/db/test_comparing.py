@@ -1,4 +1,4 @@
-"""`runs compare`: losses against the first run's, by route and command; different plans only where they are meant."""
+"""`runs compare`: a figure against the first run's, by route and command; other plans only where they are meant."""
 
 import json
 
@@ -58,10 +58,56 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(db):
         compare_runs([run, run], Terms())
     with pytest.raises(RunsNotComparable, match="window is 0"):
         compare_runs([run, other], Terms(window=0))
-    Run.objects.filter(pk=other.pk).update(method="grpo")
-    other.refresh_from_db()
-    with pytest.raises(RunsNotComparable, match="trains by grpo"):
-        compare_runs([run, other], Terms(across_plans=True))
+
+
+def learned(method, **figures):
+    """A run of the method that reported these figures, a value an update."""
+    run = make_run(**({"grader": "exact", "config": {"method": method}} if method != "sft" else {}))
+    Metric.objects.bulk_create([
+        Metric(run=run, step=step, attempt=1, at=run.created_at, values=dict(zip(figures, values, strict=True)))
+        for step, values in enumerate(zip(*figures.values(), strict=True), start=1)])
+    return run
+
+
+@pytest.mark.parametrize(("one", "other"), [("sft", "grpo"), ("gspo", "sft"), ("sft", "dpo"), ("dpo", "grpo")])
+def test_methods_whose_figures_mean_different_things_have_no_chart_in_common(one, other):
+    first, second = trained([1.0]), trained([1.0])
+    for run, method in ((first, one), (second, other)):
+        Run.objects.filter(pk=run.pk).update(method=method)
+        run.refresh_from_db()
+    with pytest.raises(RunsNotComparable, match=f"trains by {one} and reports .+ trains by {other} and reports"):
+        compare_runs([first, second], Terms(across_plans=True))
+
+
+def test_runs_that_learn_from_rewards_are_compared_by_them(capsys):
+    first = learned("grpo", reward=[0.2, 0.4, 0.5], loss=[0.0, 0.0, 0.0], kl=[0.0, 0.1, 0.2])
+    second = learned("gspo", reward=[0.2, 0.4, 0.8], loss=[9.0, 9.0, 9.0], kl=[0.0, 0.2, 0.4])
+    found = compare_runs([first, second], Terms(window=3, across_plans=True))
+    assert (found["figure"], found["figures"]) == ("reward", ["reward", "kl"])
+    assert [run["last"] for run in found["runs"]] == [0.5, 0.8]
+    assert found["pairs"][0]["meanDifference"] == pytest.approx(0.1)
+    words = ["compare", first.pk, second.pk, "--across-plans", "--window", "3"]
+    Command().run(words)
+    out = capsys.readouterr().out
+    assert "REWARD" in out and "Mean difference in reward for each 3 updates" in out and "+0.1000" in out
+    Command().run([*words, "--figure", "kl", "-o", "json"])
+    assert json.loads(capsys.readouterr().out)["pairs"][0]["meanDifference"] == pytest.approx(0.1)
+    assert Command().run([*words, "--figure", "loss"]) != 0
+    assert "figure is 'loss'; these runs report the reward of completions and are compared by reward or kl" in (
+        capsys.readouterr().err)
+
+
+def test_runs_over_pairs_are_compared_by_their_loss_or_their_accuracy():
+    runs = [trained([0.7, 0.6]), trained([0.7, 0.5])]
+    for run, accuracy in zip(runs, (0.5, 0.75), strict=True):
+        Run.objects.filter(pk=run.pk).update(method="dpo")
+        run.refresh_from_db()
+        for metric in run.metrics.all():
+            metric.values |= {"preference_accuracy": accuracy}
+            metric.save()
+    assert compare_runs(runs, Terms(window=2))["pairs"][0]["meanDifference"] == pytest.approx(-0.05)
+    found = compare_runs(runs, Terms(window=2, figure="preferenceAccuracy"))
+    assert found["pairs"][0]["meanDifference"] == pytest.approx(0.25)
 
 
 def test_the_route_and_the_command_say_the_same(capsys):

@@ -6,7 +6,7 @@ import re
 import pytest
 from django.urls import reverse
 
-from runs.models import Candidate, Run, Snapshot, SnapshotHold
+from runs.models import Candidate, Metric, Run, Snapshot, SnapshotHold
 from runs.operations import pause_run
 from tests import factories as make
 from tests.playing import save
@@ -255,6 +255,45 @@ def test_runs_stand_beside_each_other_on_one_chart(viewer, done):
     text = page(viewer, "runs:compare", run=[done.pk, third.pk], across="yes")
     assert "hyperparams.lora.rank" in text and "They have no update in common yet." in text
     assert "There is no run" in page(viewer, "runs:compare", run=["ffff", done.pk])
+
+
+def test_rewards_stand_on_one_chart_and_no_loss_beside_them(viewer, done):
+    other = scenes.complete(scenes.train(24, steps=24, configName="r8 again", seed=3))
+    runs = {done: 0.5, other: 0.9}
+    for run, reward in runs.items():
+        Run.objects.filter(pk=run.pk).update(method="grpo")
+        for metric in run.metrics.all():
+            metric.values |= {"reward": reward, "kl": 0.1}
+            metric.save()
+    asked = {"run": [run.pk for run in runs], "across": "yes"}
+    text = page(viewer, "runs:compare", **asked)
+    assert f'data-names="reward-{done.pk},reward-{other.pk}"' in text and "data-names=\"loss-" not in text
+    assert "Mean difference in reward" in text and '<b class="good">+0.4000</b> <span class="tag">higher</span>' in text
+    assert '<option value="kl">KL from the reference</option>' in text
+    assert "--figure kl" in page(viewer, "runs:compare", **asked, figure="kl")
+    assert "compared by reward or kl" in page(viewer, "runs:compare", **asked, figure="loss")
+    curves = viewer.get(reverse("runs:compare-series"), asked).json()["series"]
+    assert curves[f"reward-{other.pk}"]["values"][-1] == 0.9 and f"loss-{done.pk}" not in curves
+    Run.objects.filter(pk=done.pk).update(method="sft")
+    assert "They have no chart in common." in page(viewer, "runs:compare", **asked)
+
+
+def test_of_a_sweep_of_rewards_the_highest_is_marked_and_every_point_can_be_chosen(operator, done, monkeypatch):
+    monkeypatch.setattr("runs.views.lineage.MOST_RUNS", 1)
+    snapshot = done.snapshots.order_by("step").first()
+    send(operator, "runs:sweep", done.pk, snapshot=snapshot.pk, steps="4", restore="auto", grid=scenes.GRID)
+    children = list(Run.objects.filter(parent=done).order_by("created_at"))
+    for child, reward in zip(children, (0.4, 0.7), strict=True):
+        Run.objects.filter(pk=child.pk).update(method="grpo", summary={"lastLoss": reward})
+        for step, value in enumerate((0.1, reward), start=1):
+            Metric.objects.create(run=child, step=step, attempt=1, at=child.created_at, values={"reward": value})
+    text = shown(operator, done, "branches")
+    assert "<b>0.7000 highest</b>" in text and "lowest" not in text
+    assert "One chart takes up to 1 of them." in text
+    sweep = text[text.index('aria-label="Sweep 1"'):text.index('id="branches-title"')]
+    boxes = re.findall(r'<input type="checkbox"[^>]*', sweep)
+    assert [child.pk in box for child, box in zip(children, boxes, strict=True)] == [True, True]
+    assert [box.endswith("checked") for box in boxes] == [True, False]
 
 
 def test_the_admin_pauses_resumes_and_pins_through_the_operations(operator, running):
