@@ -8,9 +8,9 @@ from django.http import HttpRequest
 
 from evaluations.models import Comparison, Evaluation, Mark, Pipeline, Prediction, Stage, Target
 from evaluations.operations.evaluations import cancel_evaluation, retry_evaluation
-from evaluations.operations.pipelines import cancel_pipeline, resume_pipeline, start_pipeline
+from evaluations.operations.pipelines import annotate_pipeline, cancel_pipeline, resume_pipeline, start_pipeline
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
-from optimize_site.kernel.admin_documents import DocumentAdmin
+from optimize_site.kernel.admin_documents import DocumentAdmin, NotedAdmin
 from optimize_site.kernel.auth import Actor
 
 
@@ -79,7 +79,7 @@ class PredictionAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Pipeline)
-class PipelineAdmin(DocumentAdmin):
+class PipelineAdmin(NotedAdmin, DocumentAdmin):
     """Train and evaluate stages in order."""
 
     document_help = "JSON or YAML, as `pipelines start` takes it."
@@ -92,6 +92,9 @@ class PipelineAdmin(DocumentAdmin):
 
     def submit(self, document: Any, *, actor: Actor) -> Pipeline:
         return start_pipeline(document, actor=actor).pipeline
+
+    def annotate(self, row: Pipeline, notes: dict[str, str], *, actor: Actor) -> None:
+        annotate_pipeline(row, description=notes.get("description"), actor=actor)
 
     @admin.display(description="Workload")
     def workload_name(self, row: Pipeline) -> str:

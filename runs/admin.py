@@ -8,11 +8,12 @@ from django.http import HttpRequest
 from django.utils.text import Truncator
 
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
-from optimize_site.kernel.admin_documents import DocumentAdmin
+from optimize_site.kernel.admin_documents import DocumentAdmin, NotedAdmin
 from optimize_site.kernel.auth import Actor, actor_of
 from optimize_site.kernel.errors import OperationError
 from runs.models import Candidate, Metric, MissedRow, Rollout, RolloutStep, Run, Snapshot, SnapshotHold
 from runs.operations import (
+    annotate_run,
     cancel_run,
     pause_run,
     pin_snapshot,
@@ -29,9 +30,10 @@ from runs.verify_text import disagreements, verdict
 
 
 @admin.register(Run)
-class RunAdmin(DocumentAdmin):
+class RunAdmin(NotedAdmin, DocumentAdmin):
     """Training runs."""
 
+    note_fields = ("description", "config_name")
     document_help = "JSON or YAML, as `runs start` takes it."
     list_display = ("shown_id", "config_name", "workload_name", "phase", "base_model", "method", "observed_step",
                     "total_steps", "smoke_verdict", "created_by", "created_at")
@@ -43,6 +45,9 @@ class RunAdmin(DocumentAdmin):
 
     def submit(self, document: Any, *, actor: Actor) -> Run:
         return submit_run(document, actor=actor).run
+
+    def annotate(self, row: Run, notes: dict[str, str], *, actor: Actor) -> None:
+        annotate_run(row, actor=actor, **notes)
 
     @admin.display(description="Smoke check")
     def smoke_verdict(self, row: Run) -> str | None:

@@ -226,6 +226,15 @@ def _warn(config: Mapping[str, Any], execution: Mapping[str, Any], facts: Facts)
     return [*_warn_of_precision(config, execution, facts), *_warn_of_learning(config, facts)]
 
 
+def warn_of_pause(descriptor: RunDescriptor, total_steps: int | None) -> Warnings:
+    """A pause that never comes, because the run is over by then."""
+    step = descriptor.pause_at_step
+    if not step or total_steps is None or step < total_steps:
+        return []
+    return [{"code": "pause_never_comes", "message": f"pauseAtStep is {step} and the run makes at most {total_steps} "
+             "updates; it ends without pausing."}]
+
+
 def _warn_of_learning(config: Mapping[str, Any], facts: Facts) -> Warnings:
     if "rlHyperparams" not in config:
         return []

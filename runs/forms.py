@@ -201,6 +201,7 @@ GROUPS: tuple[tuple[str, str, tuple[FormField, ...]], ...] = (
         FormField("execution.keepTrainingStates", "Training states kept"),
         FormField("execution.resumableSaveEvery", "Resumable saves, at least every"),
         FormField("execution.resumableSaveMinutes", "And at least every so many minutes"),
+        FormField("pauseAtStep", "Pause at the update"),
         FormField("execution.deviceProfile", "Kind of device"),
         FormField("execution.gpus", "Devices", "device"),
         FormField("execution.microBatchSequences", "Sequences in one pass"),

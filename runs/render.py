@@ -15,6 +15,7 @@ from runs.resolve import in_order
 from runs.rollouts.queries import figures_of as rollout_figures
 from runs.rollouts.queries import trains_on_rewards
 from runs.snapshots import digest_of, kinds_of
+from runs.storage import storage_of
 
 NAMED = {"loss": "loss", "validation_loss": "validationLoss", "validation_perplexity": "perplexity",
          "learning_rate": "learningRate", "grad_norm": "gradNorm", "tokens_per_second": "tokensPerSecond",
@@ -64,7 +65,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "failureHint": run.failure_hint or None, "failureEvidence": run.failure_evidence or None,
         "parentRunId": run.parent_id, "restore": _restore(run), "sweepPoint": run.sweep_point,
         "pause": run.pause, "pauseAtStep": run.pause_at_step, "savesWaiting": run.saves_waiting,
-        "savesSkipped": run.saves_skipped,
+        "savesSkipped": run.saves_skipped, "storedBytes": storage_of(run),
         "attempts": [attempt_document(attempt) for attempt in queries.attempts_of(run)],
     }
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from optimize_site.kernel.errors import Problem
 from optimize_site.kernel.hashing import sha256_json
-from runs.checks import check_all
+from runs.checks import check_all, warn_of_pause
 from runs.descriptor import (
     REINFORCEMENT,
     SUPERVISED,
@@ -74,10 +74,11 @@ def resolve(parsed: Parsed, facts: Facts) -> Resolved:
     config = resolve_config(descriptor, facts, engine=execution["engine"])
     found, warnings = check_all(descriptor, facts, config, execution)
     known, smoke = [*parsed.problems, *facts.problems], settings_of(descriptor)
+    steps = smoke["maxSteps"] if smoke else total_steps(config, facts)
+    warnings += warn_of_pause(descriptor, steps)
     problems = (*known, *(problem for problem in found if not _is_covered(problem, known)))
     return Resolved(in_order(config, Config), execution, config_hash(config), method, parsed.stated,
-                    _references(descriptor, config, facts), tuple(warnings), problems,
-                    smoke["maxSteps"] if smoke else total_steps(config, facts), smoke)
+                    _references(descriptor, config, facts), tuple(warnings), problems, steps, smoke)
 
 
 def in_order(values: dict[str, Any], part: type[BaseModel]) -> dict[str, Any]:

@@ -94,6 +94,7 @@ def state_rows(run: Mapping[str, Any]) -> list[Row]:
         ("Method", run["method"].upper()), ("Base model", run["baseModel"]), ("Dataset", _dataset(run, "dataset")),
         ("Validation", _dataset(run, "validationDataset")), ("Phase", title(run["phase"])),
         ("Progress", progress_words(run)), ("Saved", _saved(run)), ("Saves", _saves(run)),
+        ("Stored", f"{spell_bytes(run['storedBytes'])} of saves" if run["storedBytes"] else None),
         ("Resumed", _resumed(run)),
         ("Branched from", _branched(run)), ("Restore", _restored(run)),
         ("Pause", pause_line(run) if run["pause"] else None),

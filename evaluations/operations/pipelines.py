@@ -17,6 +17,7 @@ from optimize_site.kernel.auth import SYSTEM, Actor
 from optimize_site.kernel.errors import Conflict, OperationError, PhaseConflict, Problem
 from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
+from optimize_site.kernel.notes import check_note
 from optimize_site.kernel.phases import move
 from registry.models import Workload
 from registry.operations.workloads import check_takes_work, refuse_archived_workload
@@ -343,9 +344,10 @@ def resume_pipeline(pipeline: Pipeline, *, actor: Actor) -> Pipeline:
 
 @transaction.atomic
 def annotate_pipeline(pipeline: Pipeline, *, description: str | None, actor: Actor) -> Pipeline:
-    """Set the note; an empty text clears it, None leaves it."""
+    """Set the note; an empty text clears it, None leaves it. Raises InvalidInput for one that is too long."""
     actor.require("operator")
-    if description is not None:
+    check_note("description", description)
+    if description is not None and description != pipeline.description:
         Pipeline.objects.filter(pk=pipeline.pk).update(description=description)
         pipeline.description = description
         events.record("pipeline", pipeline.pk, "pipeline.annotated", actor=actor, data={"description": description})

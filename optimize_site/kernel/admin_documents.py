@@ -1,4 +1,4 @@
-"""Starting something in the admin from the document that its route and command take."""
+"""Starting something in the admin from the document that its route and command take, and writing notes beside it."""
 
 from typing import Any, ClassVar
 
@@ -42,6 +42,50 @@ class DocumentAdmin(ReadOnlyAdmin):
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Model:
         row: Model = form.instance
         return row
+
+
+class NotedAdmin(ReadOnlyAdmin):
+    """Rows of which an operator changes nothing but the notes. `annotate` keeps them."""
+
+    note_fields: ClassVar[tuple[str, ...]] = ("description",)
+
+    def annotate(self, row: Any, notes: dict[str, str], *, actor: Actor) -> None:
+        """Keep the notes, by their fields. Raises OperationError where one cannot be kept."""
+        raise NotImplementedError
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.has_operate_permission(request)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [field.name for field in self.opts.fields if field.editable and field.name not in self.note_fields]
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        if obj is None or not self.has_change_permission(request, obj):
+            return super().get_form(request, obj, change, **kwargs)
+        return _note_form(super().get_form(request, obj, change, **kwargs), self, actor_of(request))
+
+    def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:
+        """The operation has kept the notes."""
+
+
+def _note_form(base: Any, admin: NotedAdmin, actor: Actor) -> Any:
+    """A form whose notes are kept as they are validated: a refusal is its error, in the operation's words."""
+
+    class NoteForm(base):  # type: ignore[misc]
+        def clean(self) -> dict[str, Any]:
+            cleaned = super().clean() or {}
+            if self.errors:
+                return cleaned
+            try:
+                admin.annotate(self.instance, {name: cleaned[name] for name in admin.note_fields}, actor=actor)
+            except OperationError as error:
+                raise forms.ValidationError([error.detail, error.hint]) from error
+            return cleaned
+
+        def _post_clean(self) -> None:
+            """The operation has checked and kept the notes; the form has nothing of its own to write."""
+
+    return NoteForm
 
 
 def _form(admin: DocumentAdmin, actor: Actor) -> type[forms.ModelForm]:  # type: ignore[type-arg]

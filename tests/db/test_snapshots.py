@@ -1,6 +1,7 @@
 """Snapshots: what they hold, who keeps them, what retention removes, and the models made of them."""
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -306,6 +307,20 @@ def test_commands_and_routes_tell_the_same_of_a_snapshot(saved, capsys):
     assert ask(Snapshots(), "candidate", found.pk)["model"].endswith(":v1")
     Runs().run(["snapshots", saved.pk])
     assert "retention" in capsys.readouterr().out
+
+
+def test_a_run_says_what_its_saves_take_on_the_disk_also_once_some_were_removed(saved, capsys):
+    def stored():
+        on_disk = sum(path.stat().st_size for found in queries.snapshots_of(saved) if found.removed_at is None
+                      for path in queries.folder_of_snapshot(found).iterdir())
+        assert render.run_document(queries.get_run(saved.pk))["storedBytes"] == on_disk
+        return on_disk
+
+    before = stored()
+    tend_snapshots()
+    assert 0 < stored() < before
+    Runs().run(["get", saved.pk])
+    assert re.search(r"Stored +\S+ (B|KiB) of saves", capsys.readouterr().out)
 
 
 @pytest.mark.requirement("R282")

@@ -183,3 +183,15 @@ def test_an_accelerator_is_chosen_before_the_processors():
     both = make_facts(devices=(DeviceFacts("h200", "cuda", 1, 9.0), DeviceFacts("cpu", "cpu", 1, 9.0)))
     assert resolved(facts=both).execution["deviceProfile"] == "h200"
     assert resolved(facts=both, execution={"deviceProfile": "cpu"}).execution["deviceProfile"] == "cpu"
+
+
+@pytest.mark.parametrize(("config", "stated", "is_told"), [
+    ({}, {"pauseAtStep": 39}, True), ({}, {"pauseAtStep": 38}, False), ({}, {"pauseAtStep": 0}, False),
+    ({"hyperparams": {"training": {"maxSteps": 5}}}, {"pauseAtStep": 5}, True),
+    ({"data": {"packing": True}}, {"pauseAtStep": 10_000}, False),
+    ({}, {"smoke": {"maxSteps": 7}, "pauseAtStep": 7}, True),
+    ({"method": "grpo", "rlHyperparams": {"maxSteps": 3}}, {"grader": "exact", "pauseAtStep": 3}, True),
+])
+def test_a_pause_that_never_comes_is_told(config, stated, is_told):
+    codes = [warning["code"] for warning in resolved(config, **stated).warnings]
+    assert ("pause_never_comes" in codes) == is_told

@@ -1,10 +1,13 @@
 """The admin: every model is there, nothing is changed but through operations."""
 
+import re
+
 import pytest
 from django.apps import apps
 from django.contrib import admin as django_admin
 from django.urls import reverse
 
+from evaluations.models import Pipeline
 from optimize_site.kernel import accounts
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.models import Event, Token, User
@@ -15,6 +18,7 @@ pytestmark = pytest.mark.django_db
 OURS = ("kernel", "registry", "datasets", "runs", "evaluations", "endpoints")
 GUARDED = {"user", "token"}
 ADDED = {"user", "token", "run", "pipeline"}
+NOTED = {"run", "pipeline"}
 
 
 def models():
@@ -38,7 +42,8 @@ def test_an_admin_reads_every_list_and_every_row_and_can_change_none(admin, view
         row = model.objects.first()
         if row is not None:
             assert admin.get(reverse(f"{name}_change", args=[row.pk])).status_code == 200, name
-            assert admin.post(reverse(f"{name}_change", args=[row.pk]), {}).status_code == 403, name
+            asking = viewer if model._meta.model_name in NOTED else admin
+            assert asking.post(reverse(f"{name}_change", args=[row.pk]), {}).status_code == 403, name
             assert admin.post(reverse(f"{name}_delete", args=[row.pk]), {"post": "yes"}).status_code == 403, name
         if model._meta.model_name not in ADDED:
             assert admin.get(reverse(f"{name}_add")).status_code == 403, name
@@ -68,6 +73,27 @@ def test_a_viewer_is_offered_no_action(viewer):
     act(viewer, "runs_run", "cancel", run)
     run.refresh_from_db()
     assert run.phase == "AWAITING_CAPACITY"
+
+
+def test_an_operator_writes_the_notes_of_runs_and_pipelines_in_the_admin_and_changes_nothing_else(operator, viewer):
+    run = make.make_run(phase="AWAITING_CAPACITY")
+    pipeline = Pipeline.objects.create(id="e" * 64, workload=run.workload, phase="RUNNING", descriptor={})
+    for row, notes in ((run, {"description": "Half the rate.", "config_name": "slow"}),
+                       (pipeline, {"description": "Nightly."})):
+        name = f"admin:{row._meta.app_label}_{row._meta.model_name}_change"
+        address, before = reverse(name, args=[row.pk]), row.phase
+        fields = set(re.findall(r'name="(\w+)"', operator.get(address).content.decode()))
+        assert fields & {field.name for field in row._meta.fields} == set(notes)
+        assert viewer.post(address, notes).status_code == 403
+        operator.post(address, notes | {"phase": "FAILED", "failure_reason": "Mine."})
+        row.refresh_from_db()
+        assert {name: getattr(row, name) for name in notes} == notes and (row.phase, row.failure_reason) == (before, "")
+        assert Event.objects.filter(subject_id=row.pk, type__endswith=".annotated", actor="a-operator").count() == 1
+        told = operator.post(address, notes | {"description": "x" * 10_001}).content.decode()
+        assert "description has 10001 characters; it may have at most 10000" in told
+        operator.post(address, dict.fromkeys(notes, ""))
+        row.refresh_from_db()
+        assert {getattr(row, name) for name in notes} == {""}
 
 
 def test_accounts_are_made_and_changed_in_the_admin(admin):

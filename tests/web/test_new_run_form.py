@@ -45,6 +45,18 @@ def test_each_method_has_its_own_fields(operator, box, method, has, has_not):
     assert answer["HX-Trigger-After-Swap"] == "fields-changed", "the plan is worked out again"
 
 
+def test_the_form_pauses_a_run_and_says_where_it_would_be_over_by_then(operator, box):
+    assert 'name="pauseAtStep"' in fields(operator)
+    sent = {"mode": "form", "workload": scenes.WORKLOAD, "baseModel": scenes.BASE, "config.method": "sft",
+            "config.dataset": f"{scenes.WORKLOAD}/train", "config.hyperparams.training.maxSteps": "4"}
+    told = "pauseAtStep is 4 and the run makes at most 4 updates; it ends without pausing."
+    for step, is_told in (("4", True), ("3", False)):
+        plan = operator.post(reverse("runs:check"), sent | {"pauseAtStep": step}).content.decode()
+        assert (told in html.unescape(plan)) == is_told
+    operator.post(reverse("runs:new"), sent | {"pauseAtStep": "3"})
+    assert Run.objects.get().pause_at_step == 3
+
+
 def test_defaults_are_those_of_the_method(operator, box):
     text = fields(operator)
     assert 'name="config.rlHyperparams.optimizer.learningRate" value=""' in text
