@@ -17,16 +17,22 @@ from registry.schemas import Note
 from runs.api import read_descriptor
 
 router = Router(tags=["pipelines"])
+TEXT = {"type": "string"}
+SCHEMA = {"type": "object", "required": ["kind", "stages"], "properties": {
+    "kind": {"const": "pipeline"}, "workload": TEXT, "project": TEXT, "submissionId": TEXT, "description": TEXT,
+    "stages": {"type": "array", "items": {"type": "object"}}}}
+DESCRIPTOR: dict[str, Any] = {"requestBody": {"required": True, "content": {
+    kind: {"schema": SCHEMA} for kind in ("application/json", "application/yaml")}}}
 
 
-@router.post("", response={201: dict[str, Any], 200: dict[str, Any]})
+@router.post("", response={201: dict[str, Any], 200: dict[str, Any]}, openapi_extra=DESCRIPTOR)
 def start_pipeline(request: HttpRequest) -> Status[dict[str, Any]]:
     """Start a pipeline from a descriptor, JSON or YAML. The same `submissionId` reaches the first one: 200, not 201."""
     found = operations.start_pipeline(read_descriptor(request), actor=actor_of(request))
     return Status(201 if found.is_new else 200, pipeline_document(get_pipeline(found.pipeline.pk)))
 
 
-@router.post("/dry-run")
+@router.post("/dry-run", openapi_extra=DESCRIPTOR)
 def check_pipeline(request: HttpRequest, resolved: bool = False) -> dict[str, Any]:
     """What starting it would say; with `resolved`, what each train stage over a registered dataset would train."""
     checked = operations.check_pipeline(read_descriptor(request), actor=actor_of(request))

@@ -147,6 +147,15 @@ def test_an_unfinished_run_is_not_compared(parent):
         compare(parent, branches=(branch(parent, 1).pk,))
 
 
+def test_more_models_than_one_comparison_scores_are_refused(parent, monkeypatch):
+    monkeypatch.setattr(comparisons, "MOST_BRANCHES", 1)
+    pair = complete(branch(parent, 1)).pk, complete(branch(parent, 2)).pk
+    with pytest.raises(ComparisonRefused, match="2 models were selected; one comparison scores at most 1"):
+        compare(parent, branches=pair)
+    assert not Comparison.objects.exists()
+    assert compare(parent, branches=pair[:1]).targets.count() == 2, "the source is scored beside them"
+
+
 def test_the_same_submission_reaches_the_same_comparison(parent):
     child = complete(branch(parent, 1))
     first = compare(parent, branches=(child.pk,), submission_id="s")

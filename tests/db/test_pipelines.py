@@ -176,6 +176,19 @@ def test_a_program_that_waits_reads_a_whole_document_an_update(ready, capsys, mo
     assert (phases[0], phases[-1]) == ("RUNNING", "CANCELLED")
 
 
+def test_a_pipelines_note_is_kept_at_any_time_and_one_that_is_too_long_is_refused(ready, capsys):
+    row = started(ready)
+
+    def note(text):
+        status = Command().run(["annotate", row.pk, "--description", text])
+        return status, Pipeline.objects.get().description, capsys.readouterr().err
+
+    assert note("Nightly.")[:2] == (0, "Nightly.")
+    status, kept, told = note("x" * 10_001)
+    assert (status, kept) == (2, "Nightly.") and "description has 10001 characters; it may have at most 10000" in told
+    assert note("")[1] == ""
+
+
 def test_looking_twice_starts_nothing_twice(ready):
     row = started(ready)
     Stage.objects.filter(pipeline=row).update(state="PENDING", run=None)
@@ -225,6 +238,9 @@ def test_the_same_submission_reaches_the_same_pipeline(ready):
     ([train() | {"name": "A b"}], "stages[0].name", "lowercase"),
     ([train(), evaluate(minMeanScore=2)], "stages[1].minMeanScore", "between 0 and 1"),
     ([], "stages", "at least one"),
+    ([train(f"s{number}") for number in range(51)], "stages", "There are 51 stages; a pipeline has at most 50"),
+    (["train"], "stages[0]", "an object with a name and a type"),
+    ([train(), evaluate(model="")], "stages[1].model", "model is missing"),
 ])
 def test_what_is_wrong_with_a_stage_is_told_by_its_path(ready, stages, path, told):
     checked = check_pipeline({"kind": "pipeline", "workload": ready, "stages": stages}, actor=LOCAL)
@@ -318,6 +334,31 @@ def test_a_dry_run_shows_what_each_train_stage_would_train_with_every_default(re
     assert document["stages"][0]["resolved"]["config"]["hyperparams"]["lora"]["rank"] == 8
     assert "resolved" not in document["stages"][1]
     assert "resolved" not in checked_document(check_pipeline(pipeline(ready), actor=LOCAL), resolved=False)["stages"][0]
+
+
+@pytest.mark.requirement("R119")
+def test_the_command_prints_the_settings_of_each_stage_that_trains_and_of_no_other(ready, capsys, tmp_path):
+    (tmp_path / "p.json").write_text(json.dumps(pipeline(ready, train(), evaluate(), train("again"))))
+    words = ["start", "-f", str(tmp_path / "p.json"), "--dry-run"]
+    assert Command().run([*words, "--show-resolved"]) == 0
+    out = capsys.readouterr().out
+    settings = {line.split()[0]: line.split()[1] for line in out.splitlines() if len(line.split()) > 1}
+    assert settings["config.hyperparams.lora.rank"] == "8" and settings["execution.keepAdapters"] == "5"
+    assert out.count("config.hyperparams.training.epochs") == 2
+    assert Command().run(words) == 0
+    assert "config.hyperparams" not in capsys.readouterr().out
+    assert not Pipeline.objects.exists()
+
+
+@pytest.mark.parametrize(("document", "codes"), [
+    ([], {"not_an_object"}), ({}, {"wrong_kind", "required"}),
+    ({"kind": "run", "workload": "triage", "stages": [{"name": "a", "type": "train"}]}, {"wrong_kind"}),
+    ({"kind": "pipeline", "workload": "nobody", "stages": [{"name": "a", "type": "train"}]},
+     {"unknown_workload"})])
+def test_what_is_no_pipeline_of_a_workload_is_refused_by_dry_run_and_start(ready, document, codes):
+    assert codes <= {problem.code for problem in check_pipeline(document, actor=LOCAL).problems}
+    with pytest.raises(PipelineRefused):
+        start_pipeline(document, actor=LOCAL)
 
 
 @pytest.mark.requirement("R239")

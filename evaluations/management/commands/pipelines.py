@@ -92,7 +92,7 @@ class Command(NounCommand):
         self.show(self.client.post(f"{address(pipeline)}/annotate", {"description": description}), text=self._record)
 
     def _dry_run(self, document: Any, resolved: bool) -> int:
-        found = self.client.post(f"{ROUTE}/dry-run{'?resolved=true' if resolved else ''}", document)
+        found = self.client.post(f"{ROUTE}/dry-run", document, resolved=resolved)
         self.show(found, text=lambda checked: self._checked(checked, resolved))
         if found["valid"]:
             return EXIT_DONE
