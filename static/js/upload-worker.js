@@ -114,6 +114,18 @@ const shards = async ({ file, most }) => {
   return found;
 };
 
+// How many lines end before a place in a file.
+const lines = async ({ file, end }) => {
+  const note = noting(end);
+  let number = 0;
+  for (let at = 0; at < end; at += READ) {
+    const piece = await read(file, at, Math.min(end, at + READ));
+    for (let next = piece.indexOf(LF); next >= 0; next = piece.indexOf(LF, next + 1)) number++;
+    note(piece.length);
+  }
+  return number;
+};
+
 // The lines of a file that hold a text, with their numbers; a line is short, and the file may be any length.
 async function* linesWith(file, text) {
   const plain = new TextDecoder("latin1"), note = noting(file.size);
@@ -208,7 +220,7 @@ const images = async ({ file, given }) => {
   return found;
 };
 
-const TASKS = { shards, images };
+const TASKS = { shards, images, lines };
 
 onmessage = async ({ data }) => {
   try {

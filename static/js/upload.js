@@ -85,11 +85,24 @@
         const before = sent, words = shards.length > 1 ? `Sending shard ${place + 1} of ${shards.length}…` : "Sending…";
         say(form, words);
         const progress = (loaded) => { say(form, loaded < item.bytes ? words : "Checking the rows…"); show(form, (before + loaded) / file.size); };
-        await ask(form, "PUT", `${ROUTES}/${opened.id}/shards/${item.path}`, file.slice(shards[place].start, shards[place].end), progress);
+        try {
+          await ask(form, "PUT", `${ROUTES}/${opened.id}/shards/${item.path}`, file.slice(shards[place].start, shards[place].end), progress);
+        } catch (error) {
+          throw await withLinesOf(form, file, shards[place].start, error);
+        }
       }
       sent += item.bytes;
       show(form, sent / file.size);
     }
+  };
+
+  // The refusal of a shard with its lines named as those of the file it was cut from, as the command names them.
+  const withLinesOf = async (form, file, start, error) => {
+    if (!(error instanceof Refusal) || !start || !error.document.problems) return error;
+    say(form, "Counting the lines…");
+    const before = await work(form, { task: "lines", file, end: start });
+    const problems = error.document.problems.map((problem) => ({ ...problem, path: problem.path.replace(/^line (\d+) of examples-\d+\.jsonl/, (place, line) => `line ${before + Number(line)} (${place})`) }));
+    return new Refusal({ ...error.document, problems });
   };
 
   // The files chosen as images, each with the path it has in the chosen folder.

@@ -215,6 +215,16 @@ def test_the_page_with_a_stopped_upload_and_a_refusal_fits_a_phone_and_is_read_a
     assert faults == []
 
 
+def test_a_bad_line_of_a_shard_is_named_as_the_line_of_the_file(server, signed_in, monkeypatch):
+    monkeypatch.setenv("OPTIMIZE_TRAINER_DATASETS_MAX_BYTES", "4096")
+    page, lines = signed_in(), make.chat_rows(200).splitlines(keepends=True)
+    lines[149] = b"no row\n"
+    choose(page, server, b"".join(lines))
+    upload(page)
+    expect(refused(page).get_by_role("listitem").first).to_contain_text(
+        re.compile(r"^line 150 \(line \d+ of examples-\d{5}\.jsonl\)"))
+
+
 def test_a_file_goes_over_in_shards_and_on_after_a_reload(server, signed_in, monkeypatch):
     from datasets.models import Shard, Upload
     from datasets.upload_queries import listing
