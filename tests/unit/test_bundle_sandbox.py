@@ -184,8 +184,10 @@ def babbles():
             pass
     return 1
 def prints():
-    for _ in range(8):
-        print('x' * (1 << 20))
+    text = 'x' * (1 << 24)
+    for _ in range(64):
+        print(text)
+        os.write(2, text.encode())
     return 1
 def patches():
     json.dumps = json.JSONEncoder.encode = lambda *_: '"1"'

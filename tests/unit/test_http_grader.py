@@ -90,7 +90,8 @@ def test_what_is_no_verdict_scores_nothing_and_is_counted_by_its_cause(body, cau
     (raw(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000 + b"\r\n\r\n{}"), "no_verdict"),
     (raw(b"SSH-2.0-hello\r\n"), "no_verdict"), (raw(b""), "connection")])
 def test_a_service_that_redirects_packs_floods_or_breaks_off_costs_the_row_its_score_only(say, cause):
-    assert cause_of(say) == cause
+    (verdict,), service = ask(say)
+    assert (verdict.score, verdict.cause, len(service.envelopes)) == (None, cause, 1), "it is asked once"
 
 
 def _drip(head):
