@@ -73,6 +73,36 @@ def written_out(completions, old, reference, advantages, objective: Objective) -
     return statistics.fmean(statistics.fmean(tokens) for tokens in per_completion)
 
 
+@pytest.mark.parametrize("method", ["grpo", "gspo"])
+@pytest.mark.parametrize("beta", [0.0, 0.04])
+def test_losses_and_gradients_are_trls_where_the_weights_have_moved_since_they_sampled(method, beta):
+    generator, lengths = torch.Generator().manual_seed(5), [3, 1, 7, 4] * 3
+    logps, moved, apart = torch.randn(3, sum(lengths), generator=generator, dtype=torch.float64)
+    advantages = torch.tensor([1.5, -0.5, -1.25, 0.75] * 3, dtype=torch.float64)
+    objective, sizes = objective_of(method, beta), torch.tensor(lengths)
+    likelier = torch.tensor([0.3] * 4 + [-0.3] * 4 + [0.0] * 4).repeat_interleave(sizes)
+    old, reference = logps - likelier + 0.1 * moved, logps + 0.5 * apart
+    weights = token_weights(sizes, objective.level, tokens=sum(lengths), completions=len(lengths))
+
+    def ours(policy):
+        losses = token_losses(policy, old, reference if beta else None, advantages, sizes, objective)
+        assert losses.low.any() and losses.high.any(), "the clip holds here and there"
+        return (weights * (losses.surrogate + (beta * losses.kl if beta else 0))).sum()
+
+    def theirs(policy):
+        return plain_grpo.loss_of(policy, old, reference, advantages, lengths, method=method, beta=beta)
+
+    found = [loss_and_gradient(loss, logps) for loss in (ours, theirs)]
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
+def loss_and_gradient(loss, logps) -> list[float]:
+    policy = logps.clone().requires_grad_()
+    value = loss(policy)
+    value.backward()
+    return [value.item(), *policy.grad.tolist()]
+
+
 def test_where_the_clip_holds_is_told():
     logps, old = torch.tensor([0.5, -0.5, 0.5, -0.5]), torch.zeros(4)
     losses = token_losses(
@@ -137,7 +167,8 @@ def test_updates_are_those_of_trls_trainer_over_the_same_completions(
     assert any(score is None for update in recorded for score in update.scores)
     (told,) = tiny.events_of(attempt, "engine_config")
     assert (told["resolved"]["path"]["kind"] == "unpadded") is not strict
-    for our, their in zip(ours, theirs, strict=True):
+    for our, their, update in zip(ours, theirs, recorded, strict=True):
+        assert update.advantages == pytest.approx(their["advantages"], abs=1e-6)
         assert our["loss"] == pytest.approx(their["loss"], abs=1e-6)
         assert our["grad_norm"] == pytest.approx(their["grad_norm"], rel=2e-5)
         assert our["kl"] == pytest.approx(their["kl"], abs=1e-6)
