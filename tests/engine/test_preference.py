@@ -51,11 +51,13 @@ def test_a_pair_reads_the_same_under_a_template_that_reads_parts(write_rows):
     assert "on its way" in of_parts.tokenizer.decode(tokens[0][0][1])
 
 
-def test_a_pair_is_as_long_as_its_prompt_with_the_longer_answer(tokenizer, write_rows):
+@pytest.mark.requirement("R266")
+@pytest.mark.parametrize("longer", ["chosen", "rejected"])
+def test_a_pair_is_as_long_as_its_prompt_with_the_longer_answer(tokenizer, write_rows, longer):
     from optimize_child.template import ChatTemplate
 
-    chat = ChatTemplate(tokenizer)
-    (pair,) = pairs(chat, [{**PAIR, "chosen": PAIR["rejected"], "rejected": ANSWER}], write_rows)
+    chat, short = ChatTemplate(tokenizer), PAIR["rejected"]
+    (pair,) = pairs(chat, [{**PAIR, "chosen": short, "rejected": short, longer: ANSWER}], write_rows)
     assert pair.length == len(chat.tokenize([chat.render([*PAIR["prompt"], ANSWER])])[0][0])
 
 
@@ -69,6 +71,7 @@ def test_an_answer_that_calls_tools_is_rendered_after_a_prompt_that_offers_them(
     assert '"parcel": 7' in chat.tokenizer.decode(pair.chosen)
 
 
+@pytest.mark.requirement("R267")
 def test_pairs_that_cannot_be_used_are_named_by_their_lines(write_rows):
     unsteady = template(
         "{% for m in messages %}{{ (messages | length) ~ m.content }}{% endfor %}"

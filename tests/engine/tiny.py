@@ -196,6 +196,7 @@ def dpo_plan(base: Path, files: list[Path], **changes: Any) -> dict[str, Any]:
     plan = sft_plan(base, files, **{
         "entry": "dpo", "config.method": "dpo", "config.hyperparams.optimizer.learningRate": 0.002,
         "config.preference": {"beta": 0.1, "lossType": "sigmoid", "fusedLoss": True},
+        "config.model.gradientCheckpointing": True,
     })  # fmt: skip
     return changed(plan, **changes)
 
