@@ -155,7 +155,7 @@ def test_a_run_says_what_it_is_rewarded_for_and_what_it_starts_from(box, adapter
     assert rows["Starts from"] == "the adapter triage/warm:v1"
 
 
-@pytest.mark.requirement("R227")
+@pytest.mark.requirement("R193", "R227")
 def test_settings_begin_with_how_completions_are_sampled(box):
     run = submit_run(document(), actor=LOCAL).run
     rows = settings_rows(render.run_document(run))

@@ -224,6 +224,13 @@ def test_a_run_from_an_adapter_keeps_its_shape_and_holds_to_it_and_resumes_its_o
     assert told["resolved"]["policyLoss"]["reference"] == "the adapter it started from"
 
 
+@pytest.mark.requirement("R247")
+def test_a_run_from_an_adapter_keeps_its_dropout(train):
+    source = train(**{f"{RL}.maxSteps": 1, f"{RL}.lora.dropout": 0.25})
+    whole = train(warm_start=warm_start_from(source), **{f"{RL}.maxSteps": 1})
+    assert json.loads((whole / "snapshots/step-1/adapter_config.json").read_text())["lora_dropout"] == 0.25
+
+
 @pytest.mark.requirement("R236")
 def test_a_run_tells_the_modules_its_adapter_covers(train):
     (told,) = tiny.events_of(train(**{f"{RL}.maxSteps": 1}), "engine_config")
@@ -303,8 +310,16 @@ def test_completions_that_are_learned_from_with_dropout_are_not_held_to_what_the
 
 
 @pytest.mark.requirement("R164")
-def test_fewer_completions_a_pass_sample_the_same_and_make_the_same_step(train):
-    one, other = (train(**{f"{RL}.maxSteps": 1, "execution.microBatchSequences": most}) for most in (None, 1))
+@pytest.mark.parametrize("strict", [False, True])
+def test_fewer_completions_a_pass_sample_the_same_and_make_the_same_step(train, monkeypatch, strict):
+    held, own = [], PolicyTrainer.completion_logps
+    monkeypatch.setattr(PolicyTrainer, "completion_logps", lambda trainer, model, part: (
+        held.append(len(part["lengths"])), own(trainer, model, part))[1])  # fmt: skip
+    changes = {f"{RL}.maxSteps": 1, "strict": strict}
+    one, most = train(**changes), max(held)
+    held.clear()
+    other = train(**changes, **{"execution.microBatchSequences": 1})
+    assert (most, max(held)) == (4, 1)
     assert rollouts(one, 1) == rollouts(other, 1)
     for name in ("loss", "grad_norm", "entropy"):
         assert jobs.metrics(one, name) == pytest.approx(jobs.metrics(other, name), rel=1e-5, abs=1e-7), name
