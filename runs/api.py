@@ -14,6 +14,7 @@ from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, TooLarge
 from runs import operations, queries, render
 from runs.errors import NotWritten
+from runs.event_file_download import event_file_download
 from runs.models import Run
 from runs.phases import PHASES
 from runs.schemas import descriptor_schema
@@ -109,11 +110,18 @@ def annotate_run(request: HttpRequest, run_id: str, payload: Annotation) -> dict
 
 
 @router.get("/{run_id}/metrics")
-def run_metrics(request: HttpRequest, run_id: str, limit: int = Query(0, ge=0, le=MAX_STEPS)) -> dict[str, Any]:
-    """The figures of every update, or of the `limit` most recent, oldest first."""
+def run_metrics(request: HttpRequest, run_id: str, limit: int = Query(0, ge=0, le=MAX_STEPS),
+                fromStep: int = Query(0, ge=0)) -> dict[str, Any]:
+    """The figures of every update from `fromStep` on, or of the `limit` most recent, oldest first."""
     run = queries.get_run(run_id)
-    rows = queries.metrics_of(run, limit=limit or None)
+    rows = queries.metrics_of(run, limit=limit or None, from_step=fromStep)
     return {"runId": run.pk, "total": run.metrics.count(), "metrics": render.metric_documents(run, rows)}
+
+
+@router.get("/{run_id}/tensorboard")
+def run_event_file(request: HttpRequest, run_id: str) -> HttpResponseBase:
+    """The figures of every update as a TensorBoard event file."""
+    return event_file_download(request, queries.get_run(run_id))
 
 
 @router.get("/{run_id}/hparams")

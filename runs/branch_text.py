@@ -28,6 +28,7 @@ def tree_rows(node: Mapping[str, Any], depth: int = 0) -> Iterator[list[Any]]:
 def planned_rows(document: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The verdict of a branch's dry run."""
     return [("Valid", "yes" if document["valid"] else "no"), ("Configuration", document["configHash"]),
+            ("From", f"step {document['sourceStep']}, snapshot {document['snapshotId'][:12]}"),
             ("Restore", f"{document['restoreMode']}. {document['restoreReason']}".rstrip()),
             ("Updates", document["budgetSteps"]), ("Changes", ", ".join(document["overrides"]) or "nothing"),
             *(("Warning", warning["message"]) for warning in document["warnings"])]

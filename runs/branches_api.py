@@ -17,11 +17,28 @@ router = Router(tags=["branches"])
 
 
 class BranchRequest(Body):
-    """A branch: the snapshot it starts from, its budget in updates, how it is restored, what it changes."""
+    """A branch: the snapshot it starts from, how it is restored, what it changes.
+
+    Its budget is `steps` in updates, or a plan's horizon: `epochs`, and `maxSteps` as a plan has it.
+    """
 
     snapshot: str
-    steps: int
+    steps: int | None = None
+    epochs: int | None = None
+    maxSteps: int | None = None
     restoreMode: str = AUTO
+    overrides: dict[str, Any] = {}
+    configName: str = ""
+    description: str = ""
+    submissionId: str = ""
+    dryRun: bool = False
+
+
+class ContinueRequest(Body):
+    """A branch that goes on with a run's training, from its newest save with training state unless one is named."""
+
+    steps: int
+    snapshot: str = ""
     overrides: dict[str, Any] = {}
     configName: str = ""
     description: str = ""
@@ -44,10 +61,25 @@ class SweepRequest(Body):
 @router.post("/{run_id}/branch", response={200: dict[str, Any], 202: dict[str, Any]})
 def branch_run(request: HttpRequest, run_id: str, payload: BranchRequest) -> Status[dict[str, Any]]:
     """Start a branch of a run. 200 for a dry run, and where the same submission had started it."""
-    actor = actor_of(request)
     wish = Wish(_snapshot(run_id, payload.snapshot), payload.steps, payload.restoreMode, payload.overrides,
-                payload.description, payload.configName, payload.submissionId)
-    if payload.dryRun:
+                payload.description, payload.configName, payload.submissionId, payload.epochs, payload.maxSteps)
+    return _branched(request, wish, dry_run=payload.dryRun)
+
+
+@router.post("/{run_id}/continue", response={200: dict[str, Any], 202: dict[str, Any]})
+def continue_run(request: HttpRequest, run_id: str, payload: ContinueRequest) -> Status[dict[str, Any]]:
+    """Go on with a run's training in a branch that keeps its training state. Answers as a branch does."""
+    run = queries.get_run(run_id)
+    snapshot = queries.get_snapshot(payload.snapshot, run=run) if payload.snapshot else None
+    wish = operations.wish_to_continue(
+        run, steps=payload.steps, snapshot=snapshot, overrides=payload.overrides, description=payload.description,
+        config_name=payload.configName, submission_id=payload.submissionId)
+    return _branched(request, wish, dry_run=payload.dryRun)
+
+
+def _branched(request: HttpRequest, wish: Wish, *, dry_run: bool) -> Status[dict[str, Any]]:
+    actor = actor_of(request)
+    if dry_run:
         return Status(200, planned_document(operations.plan_branch(wish, actor=actor)))
     submission = operations.branch_run(wish, actor=actor)
     return Status(202 if submission.is_new else 200, lineage.branch_document(submission.run) | {
@@ -91,7 +123,8 @@ def planned_document(planned: Planned) -> dict[str, Any]:
     resolved = planned.resolved
     return {"valid": not planned.problems, "problems": [problem_document(problem) for problem in planned.problems],
             "warnings": list(resolved.warnings), "restoreMode": planned.mode, "restoreReason": planned.reason,
-            "configHash": resolved.config_hash if not planned.problems else None, "budgetSteps": planned.wish.steps,
+            "configHash": resolved.config_hash if not planned.problems else None, "budgetSteps": resolved.total_steps,
+            "snapshotId": planned.wish.snapshot.pk, "sourceStep": planned.wish.snapshot.step,
             "resolved": {"config": resolved.config, "execution": resolved.execution},
             "overrides": list(resolved.stated)}
 

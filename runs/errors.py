@@ -49,6 +49,12 @@ class NothingToResume(Refused):
     code = "nothing_to_resume"
 
 
+class NoTrainingState(Refused):
+    """A run of which no save holds a training state, so that nothing can go on with its training."""
+
+    code = "no_training_state"
+
+
 class KindMissing(Conflict):
     """A snapshot does not hold, or no longer holds, what was asked of it."""
 

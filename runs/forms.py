@@ -116,7 +116,7 @@ class FormField:
         text = _write(value)
         if self.kind in {"choice", "flag"} and text not in self.choices:
             return False
-        return text != "" and is_kept(text, is_long=self.is_long) and _read(sent_text(text), self.kind) == value
+        return text != "" and is_kept(text, is_long=self.is_long) and read_value(sent_text(text), self.kind) == value
 
 
 T, H, R = "config.hyperparams.training", "config.hyperparams", "config.rlHyperparams"
@@ -239,7 +239,7 @@ def document_of(filled: Mapping[str, str]) -> dict[str, Any]:
     for field in fields_of_method(method):
         text = sent_text(filled.get(field.path, ""))
         if text:
-            _put(document, field.path, _read(text, field.kind))
+            _put(document, field.path, read_value(text, field.kind))
     terms = [term.document() for term in terms_in(filled)] if method in REINFORCEMENT else []
     if terms:
         _put(document, TERMS, terms)
@@ -319,7 +319,8 @@ def _take(document: Mapping[str, Any], path: str) -> Any:
     return node
 
 
-def _read(text: str, kind: str) -> Any:
+def read_value(text: str, kind: str) -> Any:
+    """What an input of a kind says; a text that is nothing of the kind is given back, for the descriptor to refuse."""
     if kind == "flag":
         return {"true": True, "false": False}.get(text, text)
     if kind not in {"whole", "number"}:

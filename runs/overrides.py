@@ -32,9 +32,9 @@ def stated_paths(overrides: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def budget_problems(overrides: Mapping[str, Any]) -> list[Problem]:
-    """A branch's budget is its steps, and nothing else."""
-    return [Problem(f"overrides.{path}", "budget_is_steps", f"{path} cannot be overridden; a branch trains for its "
-                    "steps.", "Leave it out, and state the number of updates as steps.")
+    """A branch's budget is stated beside its overrides, and nowhere else."""
+    return [Problem(f"overrides.{path}", "budget_is_steps", f"{path} cannot be overridden; a branch's budget is its "
+                    "own.", "Leave it out, and state steps, or epochs with maxSteps, beside the overrides.")
             for path in paths_of(overrides) if path in BUDGET]
 
 

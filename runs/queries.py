@@ -114,9 +114,9 @@ def missed_of(run: Run) -> QuerySet[MissedRow]:
     return run.missed.order_by("position")
 
 
-def metrics_of(run: Run, *, limit: int | None = None) -> list[Metric]:
-    """The run's steps in order: all, or the `limit` most recent."""
-    rows = run.metrics.order_by("-step")
+def metrics_of(run: Run, *, limit: int | None = None, from_step: int = 0) -> list[Metric]:
+    """The run's steps from `from_step` on in order: all, or the `limit` most recent."""
+    rows = run.metrics.filter(step__gte=from_step).order_by("-step")
     return list(reversed(rows[:limit] if limit else rows))
 
 

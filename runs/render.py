@@ -121,7 +121,8 @@ def attempt_document(attempt: Attempt) -> dict[str, Any]:
 def metric_documents(run: Run, metrics: Collection[Metric]) -> list[dict[str, Any]]:
     """The figures of a run's updates, with what its kept rollouts come to where it has some."""
     is_rewarded = trains_on_rewards(run)
-    kept = rollout_figures(run) if is_rewarded else {}
+    first = min((row.step for row in metrics), default=0)
+    kept = rollout_figures(run, after=first - 1) if is_rewarded else {}
     return [metric_document(row, kept.get(row.step, {})) | (
         {"rewardTerms": reward_terms(row.values)} if is_rewarded else {}) for row in metrics]
 

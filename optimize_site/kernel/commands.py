@@ -292,11 +292,15 @@ class NounCommand(BaseCommand):
                 return document, True
         raise AssertionError("polling never ends by itself")
 
-    def _poll(self, path: str) -> Iterator[Any]:
+    def read(self, path: str, **query: Any) -> Any:
+        """Read `path` once, as patiently as `watch` does."""
+        return next(self._poll(path, **query))
+
+    def _poll(self, path: str, **query: Any) -> Iterator[Any]:
         failures = 0
         while True:
             try:
-                yield self.client.get(path)
+                yield self.client.get(path, **query)
                 failures = 0
                 time.sleep(0.5)
             except (OperationError, OperationalError) as error:

@@ -9,7 +9,7 @@ from runs.branches_api import sweep_document
 from runs.errors import RunRefused
 from runs.lineage import branch_document
 from runs.loss_windows import Terms
-from runs.management.following import EXIT_STATUS, ROUTE, FollowedRuns
+from runs.management.following import EXIT_STATUS, ROUTE, FollowedRuns, address
 from runs.phases import PHASES, title
 from runs.render import run_document
 
@@ -20,26 +20,43 @@ STEPS = arg("--steps", type=int, required=True, help="updates to train; the bran
 RESTORE = arg("--restore", choices=["auto", "weights", "trainingState"], default="auto",
               help="auto keeps the optimizer, generators and place in the data wherever that is possible")
 SUBMISSION = arg("--submission-id", default="", dest="submission", help="makes every resend reach the same runs")
+CHILD = (arg("-f", "--overrides", default="", metavar="FILE", help="fields to change; - is standard input"),
+         arg("--config-name", default="", dest="config_name"), arg("--description", default=""),
+         arg("--dry-run", action="store_true", help="check it, start nothing"), SUBMISSION,
+         arg("--wait", action="store_true", help="until the branch is over"), EXIT_STATUS)
+CHILD_GIVES = (branch_document, "isNew", "warnings")
 PAGE = (arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
 
 
 class BranchVerbs(FollowedRuns):
     """Branching, sweeping, and reading what came of what."""
 
-    @verb("branch", RUN, SNAPSHOT, STEPS, RESTORE,
-          arg("-f", "--overrides", default="", metavar="FILE", help="fields to change; - is standard input"),
-          arg("--config-name", default="", dest="config_name"), arg("--description", default=""),
-          arg("--dry-run", action="store_true", help="check it, start nothing"), SUBMISSION,
-          arg("--wait", action="store_true", help="until the branch is over"), EXIT_STATUS,
-          gives=(branch_document, "isNew", "warnings"), waited=(run_document,))
-    def branch(self, run: str, snapshot: str, steps: int, restore: str, overrides: str, config_name: str,
-               description: str, dry_run: bool, submission: str, wait: bool, exit_status: bool) -> int:
+    @verb("branch", RUN, SNAPSHOT,
+          arg("--steps", type=int, default=None, help="updates to train; the branch stops there"),
+          arg("--epochs", type=int, default=None, help="instead of --steps: passes over the data, from the weights"),
+          arg("--max-steps", type=int, default=None, dest="max_steps", help="with --epochs: as maxSteps in a "
+              "descriptor"),
+          RESTORE, *CHILD, gives=CHILD_GIVES, waited=(run_document,))
+    def branch(self, run: str, snapshot: str, steps: int | None, epochs: int | None, max_steps: int | None,
+               restore: str, **child: Any) -> int:
         """Start another run from a snapshot of a run."""
+        budget = {"steps": steps, "epochs": epochs, "maxSteps": max_steps}
+        return self._start_child("branch", run, budget | {"snapshot": snapshot, "restoreMode": restore}, **child)
+
+    @verb("continue", RUN, arg("--snapshot", default="", metavar="SNAPSHOT", help="the save to go on from; the newest "
+                               "with training state unless given"),
+          STEPS, *CHILD, gives=CHILD_GIVES, waited=(run_document,))
+    def continue_run(self, run: str, snapshot: str, steps: int, **child: Any) -> int:
+        """Go on with a run's training in another run: optimizer, generators and place in the data go on."""
+        return self._start_child("continue", run, {"steps": steps, "snapshot": snapshot}, **child)
+
+    def _start_child(self, name: str, run: str, body: dict[str, Any], *, overrides: str, config_name: str,
+                     description: str, dry_run: bool, submission: str, wait: bool, exit_status: bool) -> int:
         _refuse({"--wait does not go with --dry-run.": wait and dry_run,
-                 "--exit-status requires --wait.": exit_status and not wait}, "branch")
-        body = {"snapshot": snapshot, "steps": steps, "restoreMode": restore, "configName": config_name,
-                "overrides": read_document(overrides) if overrides else {}, "description": description,
-                "submissionId": submission, "dryRun": dry_run}
+                 "--exit-status requires --wait.": exit_status and not wait}, name)
+        body |= {"configName": config_name, "description": description, "submissionId": submission, "dryRun": dry_run,
+                 "overrides": read_document(overrides) if overrides else {}}
+        route = f"{address(run)}/{name}"
         if dry_run:
             return self._planned(self.client.post(f"{ROUTE}/{run}/branch", body))
         found = self.submit(f"{ROUTE}/{run}/branch", body)

@@ -6,6 +6,7 @@ from runs.operations.branching import branch_run, plan_branch
 from runs.operations.cancel import cancel_run
 from runs.operations.candidates import get_candidate, register_candidate
 from runs.operations.check import check_run
+from runs.operations.continuing import why_not_continue, wish_to_continue
 from runs.operations.holds import pin_snapshot, release_snapshot, unpin_snapshot
 from runs.operations.pausing import Pausing, pause_run, resume_run, why_not_pause
 from runs.operations.queueing import prioritize_run, why_not_prioritize
@@ -36,6 +37,8 @@ __all__ = [
            "tend_snapshots",
            "unpin_snapshot",
            "verify_run",
+           "why_not_continue",
            "why_not_pause",
            "why_not_prioritize",
+           "wish_to_continue",
 ]

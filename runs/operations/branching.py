@@ -4,7 +4,7 @@ The child inherits its parent's resolved configuration, devices and grader with 
 single fields.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,19 +40,23 @@ from runs.snapshots import TRAINING_STATE, WEIGHTS, kinds_of
 
 AUTO = "auto"
 MODES = (AUTO, WEIGHTS, TRAINING_STATE)
+GOES_ON = "optimizer, generators and place in the data go on."
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of a branch. `steps` is its whole budget in updates; `overrides` are fields below `config`."""
+    """What is asked of a branch. Its budget is `steps` in updates, or a plan's horizon: `epochs`, and `max_steps` as a
+    plan has it; `overrides` are fields below `config`."""
 
     snapshot: Snapshot
-    steps: int
+    steps: int | None = None
     restore: str = AUTO
     overrides: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
     config_name: str = ""
     submission_id: str = ""
+    epochs: int | None = None
+    max_steps: int | None = None
 
     @property
     def parent(self) -> Run:
@@ -61,13 +65,19 @@ class Wish:
     @property
     def digest(self) -> str:
         """What tells the same submission from another one."""
-        return sha256_json({"snapshot": self.snapshot.pk, "steps": self.steps, "restore": self.restore,
-                            "overrides": self.overrides})
+        horizon = {"epochs": self.epochs, "maxSteps": self.max_steps} if self.epochs is not None else {}
+        return sha256_json(horizon | {"snapshot": self.snapshot.pk, "steps": self.steps, "restore": self.restore,
+                                      "overrides": self.overrides})
 
     @property
     def child_id(self) -> str:
         """The child's ID: derived where the submission is named, else random."""
-        return derived_id("branch", self.parent.pk, self.submission_id) if self.submission_id else new_id()
+        return branch_id(self.parent, self.submission_id) if self.submission_id else new_id()
+
+
+def branch_id(parent: Run, submission_id: str) -> str:
+    """The ID of the child that a named submission makes."""
+    return derived_id("branch", parent.pk, submission_id)
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,7 @@ def plan_branch(wish: Wish, *, actor: Actor) -> Planned:
     found = [*_wish_problems(wish), *restoring, *resolved.problems]
     if not found:
         found += [*measure(resolved, facts)[0], *room_problems(resolved), *sampler_problems(resolved, facts)]
-    resolved = replace(resolved, stated=stated, total_steps=wish.steps,
+    resolved = replace(resolved, stated=stated, total_steps=wish.steps or resolved.total_steps,
                        warnings=without_cold_start(resolved.warnings))
     return Planned(wish, mode, reason, document, parsed, facts, resolved, tuple(found))
 
@@ -142,14 +152,15 @@ def choose_mode(wish: Wish, resolved: Resolved) -> tuple[str, str, list[Problem]
     against = list(_against_state(wish, resolved))
     if wish.restore == AUTO:
         if not against:
-            return TRAINING_STATE, "The snapshot's optimizer, generators and place in the data go on.", []
+            return TRAINING_STATE, f"The snapshot's {GOES_ON}", []
         return WEIGHTS, f"A fresh optimizer: {against[0]}", []
     if wish.restore == TRAINING_STATE and against:
         return TRAINING_STATE, "", [Problem("restoreMode", "training_state_not_possible",
                                             f"The training state cannot be kept: {reason}",
-                                            "Use --restore weights, or auto.") for reason in against]
-    reason = "Asked for." if wish.restore == TRAINING_STATE else "Asked for: a fresh optimizer."
-    return wish.restore, reason, []
+                                            "A branch from the weights can be: `./optimize runs branch RUN --snapshot "
+                                            "SNAPSHOT --restore weights`.") for reason in against]
+    asked = f"the snapshot's {GOES_ON}" if wish.restore == TRAINING_STATE else "a fresh optimizer."
+    return wish.restore, f"Asked for: {asked}", []
 
 
 def _against_state(wish: Wish, resolved: Resolved) -> Any:
@@ -159,24 +170,34 @@ def _against_state(wish: Wish, resolved: Resolved) -> Any:
         yield f"the snapshot of step {wish.snapshot.step} holds no training state."
     if resolved.method != parent.method:
         yield f"the method changes from {parent.method} to {resolved.method}."
-    if _compares_with_source(parent) and parent.source_snapshot_id and parent.restore_mode != TRAINING_STATE:
-        yield "its source was compared with the adapter that it started from, which a branch does not hold."
-    changed = outside_state(wish.overrides)
-    if changed:
-        yield f"{changed[0]} is overridden, and only the learning rate and the validation frequency may change."
+    if wish.epochs is not None:
+        yield "it trains for epochs of its own, which begin at the beginning of the data."
+    lost = lost_reference(parent)
+    if lost:
+        yield lost
+    for path in outside_state(wish.overrides):
+        yield f"{path} is overridden, and only the learning rate and the validation frequency may change."
     if resolved.execution["gpus"] != parent.execution["gpus"]:
         yield f"execution.gpus changes from {parent.execution['gpus']} to {resolved.execution['gpus']}."
 
 
-def _compares_with_source(run: Run) -> bool:
-    """Whether a run's loss holds it to what it started from."""
-    return run.method == "dpo" or (run.method in REINFORCEMENT and run.config["rlHyperparams"]["klBeta"] > 0)
+def lost_reference(run: Run) -> str:
+    """Why a branch of the run cannot go on being held to what the run is held to: empty where it can."""
+    inherits = run.source_snapshot_id and run.restore_mode != TRAINING_STATE
+    if not inherits or not (run.method == "dpo" or _kl_beta(run)):
+        return ""
+    held = f"klBeta is {_kl_beta(run)}, and" if run.method in REINFORCEMENT else "the method is dpo, and"
+    return f"{held} its source was compared with the adapter that it started from, which a branch does not hold."
+
+
+def _kl_beta(run: Run) -> Any:
+    """How much a reinforcement run is held to what it started from; 0 for others."""
+    return run.config["rlHyperparams"]["klBeta"] if run.method in REINFORCEMENT else 0
 
 
 def _wish_problems(wish: Wish) -> list[Problem]:
-    found = [*budget_problems(wish.overrides), *shape_problems(wish.overrides, parent=wish.parent.config)]
-    if wish.steps < 1:
-        found.append(Problem("steps", "no_steps", f"steps is {wish.steps}; a branch trains at least one update."))
+    found = [*budget_problems(wish.overrides), *shape_problems(wish.overrides, parent=wish.parent.config),
+             *_horizon_problems(wish)]
     if wish.restore not in MODES:
         found.append(Problem("restoreMode", "restore_mode_unknown", f"restoreMode is {wish.restore!r}; it must be "
                              f"{', '.join(MODES)}."))
@@ -189,6 +210,22 @@ def _wish_problems(wish: Wish) -> list[Problem]:
     return found
 
 
+def _horizon_problems(wish: Wish) -> Iterator[Problem]:
+    """A branch trains for its steps or for its epochs, one of the two, and for one at least."""
+    if (wish.steps is None) == (wish.epochs is None):
+        stated = "neither steps nor epochs" if wish.steps is None else f"steps {wish.steps} and epochs {wish.epochs}"
+        yield Problem("steps", "budget_unclear", f"The branch states {stated}; it trains for one of the two.",
+                      "State the number of updates as steps, or the passes over the data as epochs.")
+    if wish.max_steps is not None and wish.epochs is None:
+        yield Problem("maxSteps", "max_steps_without_epochs", f"maxSteps is {wish.max_steps} and epochs is not stated; "
+                      "it goes with epochs.", "Leave it out: steps is the whole budget.")
+    for path, code, least, count in (("steps", "no_steps", "update", wish.steps),
+                                     ("epochs", "no_epochs", "epoch", wish.epochs),
+                                     ("maxSteps", "no_steps", "update", wish.max_steps)):
+        if count is not None and count < 1:
+            yield Problem(path, code, f"{path} is {count}; a branch trains at least one {least}.")
+
+
 def _document(wish: Wish) -> dict[str, Any]:
     """The child's descriptor: the parent's resolved configuration with the overrides laid over it."""
     parent, overrides = wish.parent, dict(wish.overrides)
@@ -196,7 +233,7 @@ def _document(wish: Wish) -> dict[str, Any]:
     method = str(overrides.get("method") or parent.method)
     config = laid_over(_inherited(parent, method), overrides)
     loop = "hyperparams" if config.get("method", "sft") in SUPERVISED else "rlHyperparams"
-    budget = {"maxSteps": max(1, wish.steps)}
+    budget = _budget(wish)
     config = laid_over(config, {loop: {"training": budget} if loop == "hyperparams" else budget})
     start = parent.references.get("warmStart") if config.get("method") in REINFORCEMENT else None
     told = None if "grader" in beside else (parent.descriptor or {}).get("graderInstructions")
@@ -207,6 +244,13 @@ def _document(wish: Wish) -> dict[str, Any]:
              "description": wish.description or None, "configName": wish.config_name or None}
     document: dict[str, Any] = without_nothing(laid_over(whole, beside))
     return document
+
+
+def _budget(wish: Wish) -> dict[str, int | None]:
+    """The branch's budget as a loop's fields; what is refused by itself stands here as the least there is."""
+    if wish.epochs is None:
+        return {"maxSteps": max(1, wish.steps or 1)}
+    return {"epochs": max(1, wish.epochs), "maxSteps": None if wish.max_steps is None else max(1, wish.max_steps)}
 
 
 def _inherited(parent: Run, method: str) -> dict[str, Any]:
@@ -261,6 +305,7 @@ def _child(planned: Planned, actor: Actor) -> Run:
     run = build_run(planned.parsed.descriptor, planned.document, planned.resolved, planned.facts, actor)
     run.pk = wish.child_id
     run.base_revision = wish.parent.base_revision
+    run.total_steps = wish.steps
     run.parent, run.source_snapshot = wish.parent, wish.snapshot
     run.restore_mode, run.restore_reason = planned.mode, planned.reason
     run.submission_id, run.submission_digest = wish.submission_id, wish.digest

@@ -3,6 +3,7 @@
 from runs.views import (
     branching,
     compare,
+    continuing,
     curves,
     detail,
     epochs,
@@ -18,5 +19,5 @@ from runs.views import (
     verify,
 )
 
-__all__ = ["branching", "compare", "curves", "detail", "epochs", "lifecycle", "lineage", "listing", "new", "preview",
-           "rewards", "rollouts", "shown", "snapshots", "verify"]
+__all__ = ["branching", "compare", "continuing", "curves", "detail", "epochs", "lifecycle", "lineage", "listing", "new",
+           "preview", "rewards", "rollouts", "shown", "snapshots", "verify"]

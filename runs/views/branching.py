@@ -1,5 +1,6 @@
 """Branching from a save, one run or a whole grid: the forms, with what would come of them beside."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
@@ -32,19 +33,25 @@ RESTORES = (
     (TRAINING_STATE, "Training state", "Optimizer, random generators and place in the data go on; the schedule spans "
                                        "the branch's own updates. Only the learning rate may change."),
     (WEIGHTS, "Weights", "The adapter alone. Optimizer, schedule and data begin anew; any setting may change."))
-FIELDS = ("snapshot", "steps", "restore", "overrides", "grid", "config_name", "description")
+FIELDS = ("snapshot", "steps", "epochs", "max_steps", "restore", "overrides", "grid", "config_name", "description")
+WishOf = Callable[[HtmxRequest, Run], Wish]
+FormOf = Callable[[HtmxRequest, Run], dict[str, Any]]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def branch(request: HtmxRequest, run_id: str) -> HttpResponse:
     """The form of a branch; sent, it starts one."""
-    run = queries.get_run(run_id)
+    return start_or_form(request, queries.get_run(run_id), "runs/branch.html", wish_of=_wish, form_of=_form)
+
+
+def start_or_form(request: HtmxRequest, run: Run, template: str, *, wish_of: WishOf, form_of: FormOf) -> HttpResponse:
+    """The form; sent, it starts the branch that it asks for."""
     if request.method != "POST":
-        return render(request, "runs/branch.html", _form(request, run))
+        return render(request, template, form_of(request, run))
     try:
-        found = branch_run(_wish(request, run), actor=actor_of(request))
+        found = branch_run(wish_of(request, run), actor=actor_of(request))
     except OperationError as error:
-        return _refused(request, "runs/branch.html", run, error)
+        return _refused(request, template, error, lambda: form_of(request, run))
     words = "The branch is on its way." if found.is_new else "This submission had already started this branch."
     messages.success(request, words, extra_tags="good")
     return go(request, reverse("runs:detail", args=[found.run.pk]))
@@ -53,12 +60,17 @@ def branch(request: HtmxRequest, run_id: str) -> HttpResponse:
 @require_POST
 def check_branch(request: HtmxRequest, run_id: str) -> HttpResponse:
     """What the branch in the form would be: how it is restored and why, what it changes, what is wrong with it."""
-    run = queries.get_run(run_id)
+    return plan_part(request, queries.get_run(run_id), wish_of=_wish, start="runs:branch", label="Start branch")
+
+
+def plan_part(request: HtmxRequest, run: Run, *, wish_of: WishOf, start: str, label: str) -> HttpResponse:
+    """What the branch that a form asks for would be, with the button that has `start` start it."""
     try:
-        planned = plan_branch(_wish(request, run), actor=actor_of(request))
+        planned = plan_branch(wish_of(request, run), actor=actor_of(request))
     except OperationError as error:
         return render(request, "runs/_branch_plan.html", {"error": error, "run": run})
-    return render(request, "runs/_branch_plan.html", _plan(run, planned) | {"token": new_id()[:32]})
+    return render(request, "runs/_branch_plan.html", _plan(run, planned) | {
+        "token": new_id()[:32], "start_url": reverse(start, args=[run.pk]), "start_label": label})
 
 
 def _plan(run: Run, planned: Planned) -> dict[str, Any]:
@@ -76,7 +88,7 @@ def sweep(request: HtmxRequest, run_id: str) -> HttpResponse:
     try:
         found = _sweep(request, run, dry_run=False)
     except OperationError as error:
-        return _refused(request, "runs/sweep.html", run, error)
+        return _refused(request, "runs/sweep.html", error, lambda: _form(request, run))
     started = sum(point.is_new for point in found.points)
     messages.success(request, f"{started} branch{'' if started == 1 else 'es'} started.", extra_tags="good")
     return go(request, f"{reverse('runs:detail', args=[run.pk])}?tab=branches")
@@ -100,10 +112,11 @@ def _sweep(request: HtmxRequest, run: Run, *, dry_run: bool) -> Sweep:
                       submission_id=sent.get("submissionId", ""), dry_run=dry_run, actor=actor_of(request))
 
 
-def _refused(request: HtmxRequest, template: str, run: Run, error: OperationError) -> HttpResponse:
+def _refused(request: HtmxRequest, template: str, error: OperationError,
+             form: Callable[[], dict[str, Any]]) -> HttpResponse:
     if request.htmx or error.status == 403:
         raise error
-    return render(request, template, _form(request, run) | {"error": error}, status=error.status)
+    return render(request, template, form() | {"error": error}, status=error.status)
 
 
 def _form(request: HtmxRequest, run: Run) -> dict[str, Any]:
@@ -111,7 +124,8 @@ def _form(request: HtmxRequest, run: Run) -> dict[str, Any]:
     snapshots = [row for row in queries.snapshots_of(run)[:OFFERED] if WEIGHTS in kinds_of(row)]
     values = {name: sent.get(name, "") for name in FIELDS}
     values["restore"] = values["restore"] or AUTO
-    values["steps"] = values["steps"] or str(run.total_steps or "")
+    if request.method != "POST":
+        values["steps"] = values["steps"] or str(run.total_steps or "")
     if not values["snapshot"] and snapshots:
         values["snapshot"] = snapshots[0].pk
     return {"run": run, "title": title(run), "values": values, "restores": RESTORES, "most_branches": MOST_BRANCHES,
@@ -120,9 +134,16 @@ def _form(request: HtmxRequest, run: Run) -> dict[str, Any]:
 
 def _wish(request: HtmxRequest, run: Run) -> Wish:
     sent = request.POST
-    return Wish(_snapshot(request, run), whole(sent.get("steps")), sent.get("restore", AUTO),
+    return Wish(_snapshot(request, run), count_in(request, "steps"), sent.get("restore", AUTO),
                 _document(sent.get("overrides", ""), "overrides"), sent.get("description", "").strip(),
-                sent.get("config_name", "").strip(), sent.get("submissionId", ""))
+                sent.get("config_name", "").strip(), sent.get("submissionId", ""), count_in(request, "epochs"),
+                count_in(request, "max_steps"))
+
+
+def count_in(request: HtmxRequest, name: str) -> int | None:
+    """A whole number of the form, None where its input is empty; nonsense is 0, which is refused by name."""
+    text = request.POST.get(name, "").strip()
+    return whole(text) if text else None
 
 
 def _snapshot(request: HtmxRequest, run: Run) -> Snapshot:

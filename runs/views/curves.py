@@ -5,11 +5,13 @@ import io
 from typing import Any
 
 from django.http import HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_GET
 
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import whole
 from runs import queries
+from runs.event_file_download import event_file_download
 from runs.models import Run
 from runs.rollouts.queries import figures_of, trains_on_rewards
 from runs.series import curve
@@ -76,3 +78,9 @@ def metrics_csv(request: HtmxRequest, run_id: str) -> HttpResponse:
                      for row in rows)
     return HttpResponse(text.getvalue(), content_type="text/csv",
                         headers={"Content-Disposition": f'attachment; filename="run-{run.pk[:12]}.csv"'})
+
+
+@require_GET
+def tensorboard(request: HtmxRequest, run_id: str) -> HttpResponseBase:
+    """The same for TensorBoard."""
+    return event_file_download(request, queries.get_run(run_id))

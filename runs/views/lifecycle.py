@@ -12,7 +12,15 @@ from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.refusals import go
 from runs import queries
 from runs.models import Run
-from runs.operations import annotate_run, pause_run, prioritize_run, resume_run, why_not_pause, why_not_prioritize
+from runs.operations import (
+    annotate_run,
+    pause_run,
+    prioritize_run,
+    resume_run,
+    why_not_continue,
+    why_not_pause,
+    why_not_prioritize,
+)
 from runs.phases import BEFORE_A_JOB
 
 CHECKPOINTS = (
@@ -24,11 +32,14 @@ def standing(run: Run) -> dict[str, Any]:
     """What a run's page shows of its pause, its place in the queue and its parent."""
     ways = [{"value": value, "label": label, "help": words, "why_not": why_not_pause(run, value)}
             for value, label, words in CHECKPOINTS]
-    return {"pause": run.pause, "pause_ways": ways, "branch_from": queries.newest_branchable(run),
+    branch_from, why_not = queries.newest_branchable(run), why_not_continue(run)
+    asked = f"{(run.pause or {}).get('state', '')}-{bool(run.cancel_requested_at)}"
+    return {"pause": run.pause, "pause_ways": ways, "branch_from": branch_from,
+            "continue_why_not": why_not,
             "pause_why_not": "" if any(not way["why_not"] for way in ways) else ways[0]["why_not"],
             "is_waiting": run.phase in BEFORE_A_JOB and run.phase != "PAUSED",
             "prioritize_why_not": why_not_prioritize(run), "source": run.source_snapshot,
-            "actions_key": f"{run.phase}-{(run.pause or {}).get('state', '')}-{bool(run.cancel_requested_at)}"}
+            "actions_key": f"{run.phase}-{asked}-{bool(branch_from)}-{not why_not}"}
 
 
 @require_POST

@@ -53,6 +53,7 @@ def samples(box) -> dict[str, tuple]:
         "runs:branch": (run,), "runs:branch-check": (run,), "runs:sweep": (run,), "runs:sweep-check": (run,),
         "runs:snapshot": (snapshot,), "runs:pin": (snapshot,), "runs:unpin": (snapshot,), "runs:release": (snapshot,),
         "runs:register": (snapshot,), "evaluations:pipeline": (pipeline,), "evaluations:pipeline-cancel": (pipeline,),
+        "runs:continue": (run,), "runs:continue-check": (run,), "runs:tensorboard": (run,),
         "evaluations:pipeline-resume": (pipeline,), "evaluations:pipeline-annotate": (pipeline,),
         "evaluations:comparison": (box["comparison"].pk,),
         "runs:metrics-csv": (run,), "runs:cancel": (run,), "evaluations:workload": (task,),
@@ -83,8 +84,8 @@ SENT = {
     "evaluations:graders": {"grader": "exact", "expected": "yes", "answer": "yes"},
 }
 # POST routes that change nothing a role guards.
-READING = {"box:sign-out", "runs:check", "runs:branch-check", "runs:sweep-check", "evaluations:pipeline-check",
-           "evaluations:graders", "runs:fields"}
+READING = {"box:sign-out", "runs:check", "runs:branch-check", "runs:continue-check", "runs:sweep-check",
+           "evaluations:pipeline-check", "evaluations:graders", "runs:fields"}
 
 
 @pytest.fixture
@@ -141,6 +142,8 @@ def sent_to(name, box):
     if name == "evaluations:pipeline-new":
         return {"text": json.dumps(box["pipeline"].descriptor)}
     if name == "evaluations:comparison-new":
+    if name == "runs:continue":
+        return {"steps": "2"}
         return {"source": box["snapshot"].pk, "branch": box["first"].pk}
     return SENT.get(name, {})
 
@@ -148,7 +151,7 @@ def sent_to(name, box):
 def test_every_page_says_how_to_do_the_same_from_a_terminal(box):
     client = browser_of("viewer")
     without = {"box:search", "box:docs", "box:docs-page", "box:docs-image", "box:log", "endpoints:trial", "runs:series",
-               "runs:metrics-csv", "runs:compare-series", "runs:verify"}
+               "runs:metrics-csv", "runs:tensorboard", "runs:compare-series", "runs:verify"}
     for name in set(routes()) - ELSEWHERE - without:
         answer = client.get(address(name, box))
         if answer.status_code == 200:

@@ -23,6 +23,7 @@ from runs.lengths_text import lengths_rows
 from runs.management.branch_verbs import BranchVerbs
 from runs.management.following import EXIT_STATUS, ROUTE, address
 from runs.management.rollout_verbs import RolloutVerbs
+from runs.management.tensorboard_verbs import TensorboardVerbs
 from runs.phases import title
 from runs.preview_text import preview_lines
 from runs.smoke import words as smoke_words
@@ -32,7 +33,7 @@ RESTING = frozenset({"STARTING_JOB", "QUEUED", "PREPARING", "TRAINING", "PAUSING
 PAUSE_POLL_SECONDS = 0.2
 
 
-class Command(BranchVerbs, RolloutVerbs):
+class Command(BranchVerbs, RolloutVerbs, TensorboardVerbs):
     """Starts, follows and shows training runs."""
 
     noun = "runs"
