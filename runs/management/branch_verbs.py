@@ -58,8 +58,8 @@ class BranchVerbs(FollowedRuns):
                  "overrides": read_document(overrides) if overrides else {}}
         route = f"{address(run)}/{name}"
         if dry_run:
-            return self._planned(self.client.post(f"{ROUTE}/{run}/branch", body))
-        found = self.submit(f"{ROUTE}/{run}/branch", body)
+            return self._planned(self.client.post(route, body))
+        found = self.submit(route, body)
         if wait:
             self.say(f"Branch {found['runId']}")
             return self.wait_for(found["runId"], None, exit_status)

@@ -51,9 +51,9 @@ def samples(box) -> dict[str, tuple]:
         "runs:annotate": (run,), "runs:verify": (run,), "runs:rollouts": (box["rewarded"].pk,),
         "runs:rollouts-of-row": (box["rewarded"].pk, 0), "evaluations:mark": (evaluation,),
         "runs:branch": (run,), "runs:branch-check": (run,), "runs:sweep": (run,), "runs:sweep-check": (run,),
+        "runs:continue": (run,), "runs:continue-check": (run,), "runs:tensorboard": (run,),
         "runs:snapshot": (snapshot,), "runs:pin": (snapshot,), "runs:unpin": (snapshot,), "runs:release": (snapshot,),
         "runs:register": (snapshot,), "evaluations:pipeline": (pipeline,), "evaluations:pipeline-cancel": (pipeline,),
-        "runs:continue": (run,), "runs:continue-check": (run,), "runs:tensorboard": (run,),
         "evaluations:pipeline-resume": (pipeline,), "evaluations:pipeline-annotate": (pipeline,),
         "evaluations:comparison": (box["comparison"].pk,),
         "runs:metrics-csv": (run,), "runs:cancel": (run,), "evaluations:workload": (task,),
@@ -137,13 +137,13 @@ def sent_to(name, box):
         return {"model": box["second"].model_id}
     if name == "evaluations:promote":
         return {"model": box["second"].model_id}
+    if name == "runs:continue":
+        return {"steps": "2"}
     if name in {"runs:branch", "runs:sweep"}:
         return {"snapshot": box["snapshot"].pk, "steps": "2", "grid": scenes.GRID}
     if name == "evaluations:pipeline-new":
         return {"text": json.dumps(box["pipeline"].descriptor)}
     if name == "evaluations:comparison-new":
-    if name == "runs:continue":
-        return {"steps": "2"}
         return {"source": box["snapshot"].pk, "branch": box["first"].pk}
     return SENT.get(name, {})
 
