@@ -171,6 +171,15 @@ def test_a_row_whose_answer_calls_tools_is_refused_by_its_line(answer):
     assert "line 2: the row's answer calls tools" in failed["reason"]
 
 
+@pytest.mark.requirement("R324")
+def test_rows_that_the_registry_would_refuse_are_refused_by_their_lines(answer):
+    unanswered = {"messages": [{"role": "user", "content": "a"}]}
+    failed = jobs.failure(answer([unanswered, *tiny.ticket_rows(1), {"messages": []}]))
+    assert failed["code"] == "bad_row"
+    assert [row["line"] for row in failed["evidence"]["rows"]] == ["line 1", "line 3"]
+    assert "line 3: messages: " in failed["reason"]
+
+
 def test_a_prompt_longer_than_the_limit_is_told_and_not_asked(answer):
     rows = tiny.ticket_rows(3)
     longest = max(event["prompt_tokens"] for event in answers(answer(rows)).values())

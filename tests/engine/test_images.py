@@ -16,14 +16,17 @@ import torch
 from optimize_child.failures import JobFailure
 from optimize_child.image_rows import read_image_rows
 from optimize_child.images import ImageReader
+from optimize_child.job import Job
 from optimize_child.masks import MaskRefused, Policy
 from optimize_child.models import load_model
+from optimize_child.run_rows import read_run_rows
 from optimize_child.template import ChatTemplate
 from optimize_child.token_rows import IGNORED
 from optimize_child.tokenizer import load_tokenizer
 from optimize_child.tokens import Reading, read_tokens
 from PIL import Image
 from safetensors.torch import load_file
+from test_masks import STOCK, tokenizer_of, trained
 from tiny_images import TOKENS_AN_IMAGE, image_row
 
 TEXT_ROW = {"messages": [{"role": "user", "content": "where"}, {"role": "assistant", "content": "late parcel"}]}
@@ -131,6 +134,28 @@ def test_a_row_that_offers_tools_is_refused_in_a_dataset_with_images(read):
         read([image_row("red.png"), {**TEXT_ROW, "tools": [tool]}])
 
 
+@pytest.mark.requirement("R320")
+@pytest.mark.parametrize("with_tools", ["training", "validation"])
+def test_tools_are_refused_in_each_dataset_of_a_run_over_images_images_in_it_or_not(
+    tmp_path, plan_of, write_rows, image_model, with_tools
+):
+    tool = {"type": "function", "function": {"name": "track", "parameters": {}}}
+    rows = {"training": [image_row("red.png"), TEXT_ROW], "validation": [TEXT_ROW, TEXT_ROW]}
+    rows[with_tools] = [rows[with_tools][0], {**TEXT_ROW, "tools": [tool]}]
+    plan = plan_of(write_rows(rows["training"]))
+    plan["validation"] = {"files": [str(write_rows(rows["validation"], "validation.jsonl"))]}
+    with pytest.raises(JobFailure, match="line 2: the row offers tools, and a run over images renders none"):
+        read_run_rows(Job(jobs.prepare(tmp_path / "attempt", plan)), ChatTemplate(load_tokenizer(image_model)))
+
+
+@pytest.mark.requirement("R324")
+def test_a_row_that_the_registry_would_refuse_is_refused_by_its_line(read):
+    unanswered = {"messages": image_row("red.png")["messages"][:1]}
+    with pytest.raises(JobFailure, match=r'line 2: messages.*The last message is from "user"') as info:
+        read([image_row("red.png"), unanswered])
+    assert info.value.code == "bad_row"
+
+
 def test_a_pass_holds_the_rows_tokens_their_labels_and_their_pixels(read):
     rows = read([image_row("red.png"), image_row("red.png", "blue.png", answer="login and"), TEXT_ROW])
     passes = rows.layout(3).passes([[0], [1], [2]])
@@ -212,6 +237,33 @@ def test_a_template_that_reads_parts_renders_the_texts_of_a_dataset_without_imag
     rows = read_tokens([write_rows([TEXT_ROW])], template, Reading(Policy(), 512, "error"), lambda _done: None)
     _, labels = rows.row(0)
     assert template.tokenizer.decode(labels[labels != IGNORED]) == "late parcel<|im_end|>"
+
+
+@pytest.mark.requirement("R332")
+def test_smolvlms_own_template_renders_each_messages_text():
+    tokenizer = tokenizer_of((STOCK / "smolvlm.jinja").read_text())
+    tokenizer.add_special_tokens({"eos_token": "<end_of_utterance>"})
+    template = ChatTemplate(tokenizer)
+    assert trained(template, TEXT_ROW["messages"]) == [" late parcel<end_of_utterance>"]
+    asked = template.render(TEXT_ROW["messages"][:1], to_answer=True)
+    assert asked == "<|im_start|>User: where<end_of_utterance>\nAssistant:"
+
+
+@pytest.mark.requirement("R332")
+def test_an_analysis_measures_the_texts_of_a_dataset_without_images(tmp_path, image_model, write_rows):
+    plan = {
+        **tiny.sft_plan(image_model, [write_rows([TEXT_ROW, TEXT_ROW])]),
+        "entry": "analyse",
+        "product_version": "0.9.9",
+        "processes": 1,
+        "out": str(tmp_path / "out"),
+    }
+    report = tiny.events_of(jobs.run(tmp_path / "attempt", plan), "finished")[0]["report"]
+    whole = "<|im_start|>user\nwhere<|im_end|>\n<|im_start|>assistant\nlate parcel<|im_end|>\n"
+    tokenizer = load_tokenizer(image_model)
+    assert report["totalTokens"] == 2 * len(tokenizer(whole)["input_ids"])
+    assert report["trainedTokens"]["default"] == 2 * len(tokenizer("late parcel<|im_end|>")["input_ids"])
+    assert report["templateProblemRows"] == 0
 
 
 @pytest.mark.requirement("R332")
