@@ -8,7 +8,7 @@ from ninja import Router, Status
 from datasets import operations, queries, render
 from optimize_site.kernel.api import DEFAULT_LIMIT, page, page_of
 from optimize_site.kernel.auth import actor_of
-from optimize_site.kernel.bodies import body_chunks, body_length
+from optimize_site.kernel.bodies import BYTES, body_chunks, body_length
 from optimize_site.kernel.downloads import download
 from registry.lineage import stated_lineage
 from registry.models import Artifact, Version
@@ -52,7 +52,7 @@ def versions(request: HttpRequest, namespace: str, name: str, limit: int = DEFAU
     return page_of(found, "versions", render.dataset_summaries, limit=limit, offset=offset)
 
 
-@router.post("/{namespace}/{name}/versions", response={200: Any, 201: Any})
+@router.post("/{namespace}/{name}/versions", response={200: Any, 201: Any}, openapi_extra=BYTES)
 def register(request: HttpRequest, namespace: str, name: str, alias: str = "", format: str = "", lineage: str = "",
              description: str = "", images: str = "") -> Status[Any]:
     """Register the body as the next version: rows, one JSON object a line, or the ZIP of a format that is sent so.

@@ -10,7 +10,7 @@ from datasets.models import Image
 from datasets.schemas import AskedImages
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.blobs import open_blob, read_chunks
-from optimize_site.kernel.bodies import body_chunks
+from optimize_site.kernel.bodies import BYTES, body_chunks
 from optimize_site.kernel.downloads import download
 
 router = Router(tags=["images"])
@@ -22,14 +22,14 @@ def missing(request: HttpRequest, body: AskedImages) -> dict[str, Any]:
     return {"missing": images.missing_images(body.sha256s, actor=actor_of(request))}
 
 
-@router.post("", response={200: Any, 201: Any})
+@router.post("", response={200: Any, 201: Any}, openapi_extra=BYTES)
 def put(request: HttpRequest) -> Status[Any]:
     """Keep the body, a PNG, JPEG or WebP; 200 where it was kept already."""
     image, is_new = images.put_image(body_chunks(request), actor=actor_of(request))
     return Status(201 if is_new else 200, _document(image))
 
 
-@router.post("/manifests", response={201: Any})
+@router.post("/manifests", response={201: Any}, openapi_extra=BYTES)
 def put_manifest(request: HttpRequest) -> Status[Any]:
     """Keep the body, one `{"path", "sha256"}` a line; rows that name those paths are registered with its `manifest`."""
     manifest, number = images.put_manifest(body_chunks(request), actor=actor_of(request))

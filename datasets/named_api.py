@@ -9,7 +9,7 @@ from datasets import operations, queries, render
 from datasets.schemas import NameTarget
 from optimize_site.kernel.api import DEFAULT_LIMIT, page
 from optimize_site.kernel.auth import actor_of
-from optimize_site.kernel.bodies import body_chunks, body_length
+from optimize_site.kernel.bodies import BYTES, body_chunks, body_length
 from registry.queries import resolve_version
 
 router = Router(tags=["datasets"])
@@ -21,7 +21,7 @@ def list_example_sets(request: HttpRequest, limit: int = DEFAULT_LIMIT, offset: 
     return page(queries.list_example_sets(), "datasets", render.example_set, limit=limit, offset=offset)
 
 
-@router.post("", response={200: Any, 201: Any})
+@router.post("", response={200: Any, 201: Any}, openapi_extra=BYTES)
 def create(request: HttpRequest, name: str = "", images: str = "") -> Status[Any]:
     """Register the body under its hash, and under `name` where one is given."""
     done = operations.create_dataset(body_chunks(request), length=body_length(request), name=name, images=images,

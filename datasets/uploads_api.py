@@ -9,7 +9,7 @@ from datasets import operations, render, upload_queries
 from datasets.schemas import AskedSizes, Completion, NewUpload
 from optimize_site.kernel.api import DEFAULT_LIMIT, page
 from optimize_site.kernel.auth import actor_of
-from optimize_site.kernel.bodies import body_chunks, body_length
+from optimize_site.kernel.bodies import BYTES, body_chunks, body_length
 
 router = Router(tags=["datasets"])
 
@@ -42,7 +42,7 @@ def get_upload(request: HttpRequest, upload_id: str) -> dict[str, Any]:
     return render.upload(upload_queries.get_upload(upload_id))
 
 
-@router.put("/{upload_id}/shards/{path}")
+@router.put("/{upload_id}/shards/{path}", openapi_extra=BYTES)
 def put_shard(request: HttpRequest, upload_id: str, path: str) -> dict[str, Any]:
     """Send one shard as the body; every row is checked, and a shard with a bad one is refused whole."""
     upload = upload_queries.get_upload(upload_id)

@@ -9,7 +9,7 @@ from evaluations.queries import list_evaluations
 from evaluations.trained_models import list_trained_models, trained_model_document, trained_model_row
 from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
 from optimize_site.kernel.auth import actor_of
-from optimize_site.kernel.bodies import body_chunks
+from optimize_site.kernel.bodies import BYTES, body_chunks
 from registry.model_queries import get_model
 from registry.models import Version
 from registry.models_api import descriptor_of
@@ -39,7 +39,7 @@ def register(request: HttpRequest, body: Registration) -> Status[dict[str, Any]]
     return Status(201, _whole(register_descriptor("", body.descriptor, actor=actor_of(request))))
 
 
-@router.post("/adapter", response={201: dict[str, Any]})
+@router.post("/adapter", response={201: dict[str, Any]}, openapi_extra=BYTES)
 def register_sent_adapter(request: HttpRequest, descriptor: str) -> Status[dict[str, Any]]:
     """Register the adapter in the body, a ZIP, under its base model's name; `descriptor` is JSON."""
     version = register_adapter("", descriptor_of(descriptor), body_chunks(request), actor=actor_of(request))

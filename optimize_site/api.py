@@ -11,7 +11,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from optimize_site.kernel.api import AUTH
-from optimize_site.kernel.api_requests import StrictParser, refuse_stray_parameters
+from optimize_site.kernel.api_requests import StrictParser, refuse_what_is_not_read
 from optimize_site.kernel.auth import STRANGER, STRANGER_HINT, actor_of_token
 from optimize_site.kernel.errors import (
     Forbidden,
@@ -126,4 +126,4 @@ for prefix, module in ROUTERS:
     router = import_module(module).router
     if alias:
         router = import_module(module).make_router()
-    api.add_router(prefix, refuse_stray_parameters(router))
+    api.add_router(prefix, refuse_what_is_not_read(router))

@@ -8,7 +8,7 @@ from ninja import Router, Status
 from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.blobs import open_blob, read_chunks
-from optimize_site.kernel.bodies import body_chunks
+from optimize_site.kernel.bodies import BYTES, body_chunks
 from optimize_site.kernel.downloads import download
 from registry.bundle_render import (
     bundle_document,
@@ -67,7 +67,7 @@ def list_bundle_versions(request: HttpRequest, namespace: str, name: str, limit:
     return page(found, "versions", version_row, limit=limit, offset=offset)
 
 
-@router.post("/{namespace}/{name}/versions", response={200: dict[str, Any], 201: dict[str, Any]})
+@router.post("/{namespace}/{name}/versions", response={200: dict[str, Any], 201: dict[str, Any]}, openapi_extra=BYTES)
 def register_bundle(request: HttpRequest, namespace: str, name: str, alias: str = "", description: str = "",
                     lineage: str = "") -> Status[dict[str, Any]]:
     """Register the body, a ZIP, as the next version; 200 where it was there already."""

@@ -8,7 +8,7 @@ from ninja import Router, Status
 
 from optimize_site.kernel.api import DEFAULT_LIMIT, Body, page
 from optimize_site.kernel.auth import actor_of
-from optimize_site.kernel.bodies import body_chunks
+from optimize_site.kernel.bodies import BYTES, body_chunks
 from optimize_site.kernel.downloads import download
 from optimize_site.kernel.errors import InvalidInput
 from registry import model_queries as queries
@@ -52,7 +52,7 @@ def list_versions(request: HttpRequest, model: str, baseModel: str = "", produce
     return page(versions, "versions", version_row, limit=limit, offset=offset)
 
 
-@router.post("/{path:model}/versions", response={201: dict[str, Any]})
+@router.post("/{path:model}/versions", response={201: dict[str, Any]}, openapi_extra=BYTES)
 def register_sent_adapter(request: HttpRequest, model: str, descriptor: str, alias: str = "") -> Status[dict[str, Any]]:
     """Register the adapter in the body, a ZIP of its configuration and weights; `descriptor` is JSON."""
     version = register_adapter(model, descriptor_of(descriptor), body_chunks(request), alias=alias,

@@ -7,7 +7,7 @@ from ninja import Router, Status
 
 from optimize_site.kernel.api import Body
 from optimize_site.kernel.auth import actor_of
-from optimize_site.kernel.bodies import body_chunks
+from optimize_site.kernel.bodies import BYTES, body_chunks
 from registry.bundle_render import registered_document, version_document
 from registry.operations import bundles as operations
 from registry.operations.bundles import KIND
@@ -23,7 +23,7 @@ class PushedBytes(Body):
     name: str = ""
 
 
-@router.post("", response={200: dict[str, Any], 201: dict[str, Any]})
+@router.post("", response={200: dict[str, Any], 201: dict[str, Any]}, openapi_extra=BYTES)
 def push_bundle(request: HttpRequest, name: str = "") -> Status[dict[str, Any]]:
     """Register the body, a ZIP, under its hash, or under a bare name that is moved to it."""
     done = operations.push_bundle(name, body_chunks(request), actor=actor_of(request))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest
 from ninja import Router
 from ninja.operation import Operation
@@ -42,10 +43,11 @@ def _refuse(name: str) -> Any:
     raise InvalidInput(f"The body holds {name}, which is no JSON number.", hint="Leave it out, or send null.")
 
 
-def refuse_stray_parameters(router: Router) -> Router:
-    """Have every route of the router refuse parameters of the address that it has not, and one that is stated twice."""
+def refuse_what_is_not_read(router: Router) -> Router:
+    """Have every route of the router refuse parameters of the address that it has not, one that is stated twice, and a
+    body where it takes none."""
     for operation in _operations(router):
-        operation.view_func = _checked(operation.view_func, *_parameters(operation))
+        operation.view_func = _checked(operation.view_func, *_parameters(operation), takes_body=_takes_body(operation))
     return router
 
 
@@ -61,7 +63,13 @@ def _parameters(operation: Operation) -> tuple[set[str], set[str]]:
             {name for model in models for name in model.__ninja_collection_fields__})
 
 
-def _checked(view: Callable[..., Any], names: set[str], lists: set[str]) -> Callable[..., Any]:
+def _takes_body(operation: Operation) -> bool:
+    """Whether the route states a body, as fields or, where it reads the bytes itself, for its description."""
+    sources = {model.__ninja_param_source__ for model in operation.models}
+    return not sources.isdisjoint({"body", "form", "file"}) or "requestBody" in (operation.openapi_extra or {})
+
+
+def _checked(view: Callable[..., Any], names: set[str], lists: set[str], *, takes_body: bool) -> Callable[..., Any]:
     @wraps(view)
     def checked(request: HttpRequest, *args: Any, **values: Any) -> Any:
         for name, stated in request.GET.lists():
@@ -71,6 +79,22 @@ def _checked(view: Callable[..., Any], names: set[str], lists: set[str]) -> Call
             if len(stated) > 1 and name not in lists:
                 raise InvalidInput(f"The parameter {name} is stated {len(stated)} times.", hint="State it once.",
                                    code="repeated_parameter")
+        if not takes_body and _says_something(request):
+            raise InvalidInput("The request has a body, and this route takes none.", hint="Leave the body out.",
+                               code="unexpected_body")
         return view(request, *args, **values)
 
     return checked
+
+
+def _says_something(request: HttpRequest) -> bool:
+    """Whether the body says anything: an empty object or form, as programs send where they have nothing to say, does
+    not."""
+    if request.META.get("CONTENT_LENGTH") in (None, "", "0") and "Transfer-Encoding" not in request.headers:
+        return False
+    if request.content_type == "multipart/form-data":
+        return bool(request.FILES or set(request.POST) - {"csrfmiddlewaretoken"})
+    try:
+        return request.body.strip() not in (b"", b"{}")
+    except RequestDataTooBig:
+        return True

@@ -1,10 +1,14 @@
 """A request's body as a stream, so that what is sent never lies in memory whole."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from django.http import HttpRequest
 
 CHUNK = 1 << 20
+BYTES: dict[str, Any] = {"requestBody": {"required": True, "content": {
+    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}}
+"""What a route that reads its body as a stream tells of it."""
 
 
 def body_chunks(request: HttpRequest) -> Iterator[bytes]:

@@ -93,8 +93,8 @@ def routes_page() -> str:
     lines = ["# API", "", "Send `Authorization: Bearer TOKEN`. Errors are problem documents (RFC 9457) with a stable",
              "`code`, one sentence in `detail`, what to do in `hint`, and `problems[]` where there are several. Lists",
              "take `limit` (50, at most 100) and `offset`. A parameter or a field that a route does not have is",
-             "refused, and so is one that is stated twice. The machine-readable description is",
-             "[openapi.json](openapi.json), also served at `/v1/openapi.json`.", ""]
+             "refused, and so are one that is stated twice and a body where a route takes none. The machine-readable",
+             "description is [openapi.json](openapi.json), also served at `/v1/openapi.json`.", ""]
     for tag, routes in sorted(_by_tag(schema).items()):
         lines += [f"## {tag}", "", "| route | |", "|---|---|", *routes, ""]
     return "\n".join(lines).rstrip() + "\n"

@@ -10,6 +10,7 @@ from optimize_site.kernel import accounts, box
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.client import local_client
 from optimize_site.kernel.errors import OperationError
+from registry.models import Namespace
 from tests import factories as make
 
 PROBLEM = "application/problem+json"
@@ -119,6 +120,26 @@ def test_a_parameter_of_the_address_that_would_count_for_nothing_is_refused(prog
     answer = program.get(address)
     assert (answer.status_code, answer.json()["code"]) == (400, code)
     assert words in answer.json()["detail"] and answer.json()["hint"]
+
+
+@pytest.mark.parametrize("path", ["/v1/training/base-models/acme/tiny/select", "/v1/registry/namespaces/acme/archive"])
+def test_a_body_where_a_route_takes_none_is_refused_and_nothing_is_done(program, path):
+    namespace = Namespace.objects.create(name="acme")
+    answer = program.post(path, {"force": True}, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (400, "unexpected_body")
+    assert "takes none" in answer.json()["detail"] and answer.json()["hint"]
+    assert program.post(path, {"force": "1"}).json()["code"] == "unexpected_body"
+    namespace.refresh_from_db()
+    assert namespace.archived_at is None
+
+
+@pytest.mark.parametrize("body", ["", " \n", "{}"])
+def test_a_body_that_says_nothing_is_taken_for_none(program, body):
+    namespace = Namespace.objects.create(name="acme")
+    path = "/v1/registry/namespaces/acme/archive"
+    assert program.post(path, body, content_type="application/json").status_code == 200
+    namespace.refresh_from_db()
+    assert namespace.archived_at
 
 
 @pytest.mark.parametrize("position", [True, "0", 0.5])
