@@ -138,6 +138,16 @@ def run_engine_config(request: HttpRequest, run_id: str) -> dict[str, Any]:
     return _written(run, "engine configuration", run.engine_config)
 
 
+@router.get("/{run_id}/engine-runtime")
+def run_engine_runtime(request: HttpRequest, run_id: str) -> dict[str, Any]:
+    """What the newest attempt that started really runs with: its trainer, model, rollout engines and memory.
+
+    Not found until a job started; parts appear as the job tells them.
+    """
+    run = queries.get_run(run_id)
+    return _written(run, "engine's record", run.engine_runtime)
+
+
 @router.get("/{run_id}/snapshots")
 def run_snapshots(request: HttpRequest, run_id: str, limit: int = DEFAULT_LIMIT, offset: int = 0) -> dict[str, Any]:
     """The run's committed snapshots, newest first."""

@@ -56,6 +56,7 @@ class Run(models.Model):
     checks = models.JSONField(default=list)
     hparams = models.JSONField(null=True)
     engine_config = models.JSONField(null=True)
+    engine_runtime = models.JSONField(null=True)
     device_seconds = models.FloatField(default=0)
     num_attempts = models.IntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True)

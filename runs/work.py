@@ -22,6 +22,7 @@ from optimize_site.kernel.work import Ask, Ending, OneByOne, attempt_folder
 from registry.base_model_queries import base_model_state
 from runs import killed, queries
 from runs.descriptor import REINFORCEMENT
+from runs.engine_runtime import begun, with_parts
 from runs.errors import SnapshotDamaged
 from runs.models import Metric, Run, Snapshot
 from runs.operations import pausing, smoke
@@ -178,7 +179,8 @@ def _choose_snapshot(row: Run) -> dict[str, Any] | None:
 def _on_started(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
     if row.phase == "STARTING_JOB":
         _move(row, "QUEUED")
-    _keep(row, observed_step=attempt.resumed_step or 0, stage={}, failure_code="", failure_reason="", failure_hint="",
+    _keep(row, engine_runtime=begun(attempt.number, event), observed_step=attempt.resumed_step or 0, stage={},
+          failure_code="", failure_reason="", failure_hint="",
           failure_evidence={})
 
 
@@ -279,6 +281,10 @@ def _on_engine_config(row: Run, attempt: Attempt, event: dict[str, Any]) -> None
     _keep(row, engine_config={"requested": event["requested"], "resolved": event["resolved"]})
 
 
+def _on_engine_runtime(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
+    _keep(row, engine_runtime=with_parts(row.engine_runtime, attempt.number, event))
+
+
 def _on_data_fit(row: Run, attempt: Attempt, event: dict[str, Any]) -> None:
     _keep(row, data_fit={key: value for key, value in event.items() if key not in {"v", "t", "type"}})
 
@@ -298,7 +304,8 @@ HANDLERS = {
     "metrics": _on_metrics, "rollouts": _on_rollouts, "validation": _on_validation, "snapshot": _on_snapshot,
     "saves": _on_saves,
     "check": _on_check, "warning": _on_warning, "failure": _on_failure, "hparams": _on_hparams,
-    "engine_config": _on_engine_config, "data_fit": _on_data_fit, "missed": _on_missed, "smoke": _on_smoke,
+    "engine_config": _on_engine_config, "engine_runtime": _on_engine_runtime, "data_fit": _on_data_fit,
+    "missed": _on_missed, "smoke": _on_smoke,
 }
 
 

@@ -63,6 +63,15 @@ class EngineConfig(Event, tag="engine_config", frozen=True, kw_only=True):
     resolved: dict[str, Any]
 
 
+class EngineRuntime(Event, tag="engine_runtime", frozen=True, kw_only=True):
+    """What the job really runs with, a part at a time; readings of memory join the earlier ones."""
+
+    trainer: dict[str, Any] | None = None
+    model: dict[str, Any] | None = None
+    rolloutEngine: list[dict[str, Any]] | None = None
+    memory: list[dict[str, Any]] | None = None
+
+
 class DataFit(Event, tag="data_fit", frozen=True, kw_only=True):
     """How the rows fit the run: counts of rows, of those left out or trimmed, of tokens, and the longest row."""
 
@@ -247,6 +256,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     Progress,
     Hparams,
     EngineConfig,
+    EngineRuntime,
     DataFit,
     PlanSize,
     Check,
@@ -270,6 +280,7 @@ AnyEvent = (
     | Progress
     | Hparams
     | EngineConfig
+    | EngineRuntime
     | DataFit
     | PlanSize
     | Check

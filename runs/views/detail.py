@@ -16,7 +16,7 @@ from optimize_site.kernel.scores import best_scores_of_models
 from optimize_site.kernel.services import tail
 from optimize_site.kernel.words import event_words
 from optimize_site.kernel.work import attempt_folder
-from runs import queries
+from runs import queries, runtime_text
 from runs.models import Run
 from runs.operations import cancel_run
 from runs.outlook import outlook_of
@@ -121,7 +121,16 @@ def _fit_rows(fit: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _settings_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
-    return {"settings": settings_rows(run.config, run.execution, run.stated)}
+    return {"settings": settings_rows(run.config, run.execution, run.stated), "runtime": _runtime(run)}
+
+
+def _runtime(run: Run) -> dict[str, Any] | None:
+    """What its newest attempt really ran with, in words."""
+    record = run.engine_runtime
+    if record is None:
+        return None
+    return {"sections": runtime_text.sections(record), "changed": runtime_text.changed_rows(record),
+            "memory": runtime_text.memory_rows(record)}
 
 
 def _logs_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:

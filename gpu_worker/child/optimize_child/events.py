@@ -19,6 +19,7 @@ FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "progress": (("done",), ("total", "unit")),
     "hparams": (("values", "sha"), ()),
     "engine_config": (("requested", "resolved"), ()),
+    "engine_runtime": ((), ("trainer", "model", "rolloutEngine", "memory")),
     "data_fit": (
         ("rows", "tooLong", "trainedTokens", "totalTokens", "paddingShare", "longest"),
         ("trimmed", "turnsRemoved", "validation", "masked"),

@@ -121,7 +121,27 @@ def used_memory(device: str) -> int:
         import torch
 
         return int(torch.cuda.memory_allocated())
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return process_memory()["hostBytes"]
+
+
+def process_memory(pid: int | str = "self") -> dict[str, int]:
+    """`hostBytes` that a process holds of the machine's memory now; nothing of one that is gone."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return {}
+    return {"hostBytes": pages * os.sysconf("SC_PAGESIZE")}
+
+
+def device_memory(device: str) -> dict[str, int]:
+    """What this process's allocator holds of a GPU now, and what all processes together do; empty on a processor."""
+    if device != "cuda":
+        return {}
+    import torch
+
+    free, total = torch.cuda.mem_get_info()
+    return {"allocatedBytes": torch.cuda.memory_allocated(), "reservedBytes": torch.cuda.memory_reserved(),
+            "deviceUsedBytes": total - free}  # fmt: skip
 
 
 def whole_memory(device: str) -> int:

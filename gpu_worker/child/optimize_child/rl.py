@@ -100,6 +100,7 @@ class ReinforcementRun(sft.Run):
                 python=part["python"], leave_if_asked=self.job.leave_if_asked,
             )  # fmt: skip
             self.engine.start()
+            self.runtime.engine_pid = self.engine.pid
         except JobFailure as failure:
             if part["required"]:
                 raise
@@ -141,12 +142,14 @@ class ReinforcementRun(sft.Run):
         return self.warm_start.folder if self.warm_start else None
 
     def _layout(self, rows: Any) -> Any:
-        most = self.plan["execution"].get("microBatchSequences") or self.rl["groupSize"]
-        return SharedPrompt(most) if self.path.kind == "unpadded" else self._plain_layout(rows)
+        return SharedPrompt(self._pass_sequences()) if self.path.kind == "unpadded" else self._plain_layout(rows)
 
     def _plain_layout(self, rows: Any) -> Any:
-        most = self.plan["execution"].get("microBatchSequences") or self.rl["groupSize"]
-        return PaddedGroups(most, self.tokenizer.pad_token_id or 0)
+        return PaddedGroups(self._pass_sequences(), self.tokenizer.pad_token_id or 0)
+
+    def _pass_sequences(self) -> int:
+        most: int = self.plan["execution"].get("microBatchSequences") or self.rl["groupSize"]
+        return most
 
     # -- the trainer -------------------------------------------------------------------------------------------------
 
@@ -201,6 +204,8 @@ class ReinforcementRun(sft.Run):
         message = f"{failure.reason} From update {update} on the run samples with its own model."
         self.job.events.emit("warning", code=failure.code, message=message)
         self._emit_engine_config()
+        self.runtime.engine_pid = None
+        self.runtime.tell(rolloutEngine=self._rollout_engines())
 
     def _trainer(self) -> SupervisedTrainer:
         """The adapter as the run begins it is the reference; a branch that keeps a training state goes on from that."""
@@ -233,6 +238,25 @@ class ReinforcementRun(sft.Run):
     def _hyperparameters(self) -> tuple[dict[str, Any], str]:
         shape = {"rank": self.lora.r, "alpha": self.lora.lora_alpha, "dropout": self.lora.lora_dropout}
         return rl_hyperparameters(self.config, {**self.rl["lora"], **shape}, self.total_steps)
+
+    def _stated_pass(self) -> dict[str, Any]:
+        """A pass of completions is what its execution states, or a group."""
+        return {}
+
+    def _rollout_engines(self) -> list[dict[str, Any]]:
+        """Who samples: vLLM as it says of itself, or the trainer's own model, whose cache lives for one update."""
+        own = {
+            "engine": "own",
+            "contextLength": self.config["maxSeqLength"],
+            "attentionBackends": [self.model.config._attn_implementation],
+            "kvCache": {"dtype": str(self.model.dtype).removeprefix("torch."), "blockSize": None, "blocks": None,
+                        "tokens": None},
+            "memoryShare": None,
+            "eager": True,
+            "multimodalProfiling": False,
+        }  # fmt: skip
+        sampler = self.trainer._roller.sampler
+        return [{"replica": 0, "dataParallelRank": 0, **(sampler.runtime() or own)}]
 
     def _resolved(self) -> dict[str, Any]:
         objective, reference = self.trainer._objective, self.trainer.reference

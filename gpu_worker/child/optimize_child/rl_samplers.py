@@ -37,6 +37,9 @@ class Sampler(Protocol):
 
     def document(self) -> dict[str, Any]: ...
 
+    def runtime(self) -> dict[str, Any] | None:
+        """What it really runs with; None for the trainer's own model, of which the trainer tells."""
+
 
 class OwnSampler:
     """The trainer's model itself: with our loop, or `plainly` with the library's generation, which `tells` how likely
@@ -57,6 +60,9 @@ class OwnSampler:
     def document(self) -> dict[str, Any]:
         how = {"kind": "own", "generation": "library" if self._plainly else "group"}
         return how | ({"reason": self._reason} if self._reason else {})
+
+    def runtime(self) -> None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,7 @@ class VllmSampler:
             leave_if_asked=leave_if_asked,
         )  # fmt: skip
         self._version = ""
+        self._facts: dict[str, Any] = {}
         self._number = 0
 
     @property
@@ -120,6 +127,7 @@ class VllmSampler:
         if not answer.get("ready"):
             raise self._not_ready(str(answer.get("reason", "it gave no reason")).rstrip("."))
         self._version = str(answer["version"])
+        self._facts = answer["runtime"]
 
     def sample(self, model: Any, asked: list[Sampled], manner: Manner, place: int, *, update: int) -> None:
         """Fill in every completion, each drawn from a seed of its own. Raises JobFailure `rollout_engine_lost` where
@@ -135,6 +143,9 @@ class VllmSampler:
         return {"kind": "vllm", "version": self._version, "memoryShare": self._shape.memory_share,
                 "atOnce": self._shape.at_once, "repeats": "not bit for bit",
                 "correction": {"kind": "sequence_mask", "most": MOST_WEIGHT}}  # fmt: skip
+
+    def runtime(self) -> dict[str, Any]:
+        return {"engine": "vllm", "version": self._version, **self._facts}
 
     def close(self) -> None:
         """Let it end; its memory is free when this returns."""
@@ -214,6 +225,9 @@ class UntilLost:
             return self._engine.document()
         repeats = f"not bit for bit before update {self._since}"
         return self._own.document() | {"since": self._since, "repeats": repeats, "before": self._engine.document()}
+
+    def runtime(self) -> dict[str, Any] | None:
+        return self._engine.runtime() if self._own is None else None
 
 
 def refuse_adapter(lora: LoraConfig) -> None:

@@ -16,6 +16,7 @@ import torch
 from trl.trainer.utils import add_fused_lm_head
 
 from optimize_child import reference_check
+from optimize_child.engine_runtime import AFTER_ROLLOUT
 from optimize_child.reward_failures import RewardFailures
 from optimize_child.rl_gap import EngineGap
 from optimize_child.rl_layout import GroupLayout
@@ -71,6 +72,7 @@ class PolicyTrainer(SupervisedTrainer):
         rolled = self._roller.roll_out(self.model, prompts, self._updates.offset + step, update=step + 1)
         file = write_rollouts(self._attempt, step + 1, rolled.rollouts)
         self._events.emit("rollouts", step=step + 1, file=file, count=len(rolled.rollouts), sync=True)
+        self._runtime.moment(AFTER_ROLLOUT)
         self._failures.watch(step + 1, [rollout.reward for rollout in rolled.rollouts])
         return rolled
 

@@ -10,10 +10,12 @@ import torch
 import transformers
 from peft import LoraConfig
 from transformers.utils import logging as transformers_logging
+from trl import SFTConfig
 
 from optimize_child import reference_check, segments, snapshots
 from optimize_child.branch import Source
 from optimize_child.compute_path import ComputePath, choose_path
+from optimize_child.engine_runtime import AFTER_LOAD, RuntimeRecord, changed_by_setup, model_part
 from optimize_child.failures import JobFailure, Stopped
 from optimize_child.image_rows import IMAGES_PATH, ImageRows
 from optimize_child.job import Job
@@ -25,7 +27,10 @@ from optimize_child.run_settings import data_fit, hyperparameters, padding_share
 from optimize_child.token_rows import TokenRows
 from optimize_child.tokenizer import load_template, load_tokenizer
 from optimize_child.trainer import Course, SupervisedTrainer
-from optimize_child.trl_arguments import trainer_arguments
+from optimize_child.trl_arguments import trainer_settings
+
+UNCHANGED = ("output_dir", "report_to")
+"""Settings of TRL that it only writes otherwise."""
 
 
 def run(job: Job) -> None:
@@ -63,10 +68,12 @@ class Run:
         self.plan = job.plan
         self.config = job.plan["config"]
         self.training = self.config["hyperparams"]["training"]
+        self.stated_lora = dict(self.config["hyperparams"]["lora"])
         self.device = job.plan["device"]["kind"]
         self.resume = job.plan["resume"]
         self.source = Source(job.plan["start"]) if job.plan.get("start") else None
         self.base = Path(job.plan["base_model"]["folder"])
+        self.runtime = RuntimeRecord(job.events, self.device)
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
@@ -213,13 +220,14 @@ class Run:
 
     def _trainer(self) -> SupervisedTrainer:
         self.lora = self._lora()
-        self.arguments = trainer_arguments(
+        self.settings = trainer_settings(
             self.config,
             output=self.job.folder / "trainer",
             total_steps=self.total_steps,
             updates_per_epoch=len(self.updates),
             device=self.device,
         )
+        self.arguments = SFTConfig(**self.settings)
         trainer = self._make_trainer(
             rows=self.rows,
             sequences=self.sequences,
@@ -236,6 +244,7 @@ class Run:
             },
             base_model=self.plan["base_model"],
             source=self.source,
+            runtime=self.runtime,
             model=self.model,
             args=self.arguments,
             processing_class=self.tokenizer,
@@ -270,6 +279,7 @@ class Run:
         values, digest = self._hyperparameters()
         self.job.events.emit("hparams", values=values, sha=digest)
         self._emit_engine_config()
+        self._emit_runtime()
 
     def _emit_engine_config(self) -> None:
         requested = requested_settings(self.arguments, self.lora)
@@ -297,6 +307,58 @@ class Run:
             "architecture": type(self.model).__name__,
             "transformers": transformers.__version__,
         }
+
+    def _emit_runtime(self) -> None:
+        """What setting up found and changed, and what the model takes now that it is loaded."""
+        self.runtime.tell(trainer=self._derived(), model=model_part(self.trainer.model),
+                          rolloutEngine=self._rollout_engines())  # fmt: skip
+        self.runtime.moment(AFTER_LOAD)
+
+    def _derived(self) -> dict[str, Any]:
+        """What the trainer worked out of the run's settings as it was set up."""
+        args = self.trainer.args
+        return {
+            "updates": self.total_steps,
+            "updatesPerEpoch": len(self.updates),
+            "sequencesPerUpdate": self.updates.per_update,
+            "sequencesPerPass": self._pass_sequences(),
+            "warmupUpdates": args.warmup_steps,
+            "processes": args.world_size,
+            "computePath": self.path.document(),
+            "layout": type(self.layout).__name__,
+            "changedBySetup": changed_by_setup(self._stated(), self._stands()),
+        }
+
+    def _stated(self) -> dict[str, Any]:
+        """The settings that setting up may change, as they were stated: TRL's by its names, the others by ours."""
+        return {
+            **{name: value for name, value in self.settings.items() if name not in UNCHANGED},
+            "model.attentionImplementation": self.config["model"]["attentionImplementation"],
+            **{f"lora.{name}": self.stated_lora[name] for name in ("rank", "alpha", "dropout")},
+            **self._stated_pass(),
+        }
+
+    def _stated_pass(self) -> dict[str, Any]:
+        return {"training.microBatchPerGpu": self.training["microBatchPerGpu"]}
+
+    def _stands(self) -> dict[str, Any]:
+        """The same settings as they stand now."""
+        return {
+            **self.trainer.args.to_dict(),
+            "model.attentionImplementation": self.model.config._attn_implementation,
+            "lora.rank": self.lora.r,
+            "lora.alpha": self.lora.lora_alpha,
+            "lora.dropout": self.lora.lora_dropout,
+            "training.microBatchPerGpu": self._pass_sequences(),
+        }
+
+    def _pass_sequences(self) -> int:
+        """How many sequences a pass holds at most: rows, pairs of them, or completions."""
+        return self._micro()
+
+    def _rollout_engines(self) -> list[dict[str, Any]]:
+        """What samples: nothing does in a supervised run."""
+        return []
 
     def _check_reference(self) -> None:
         """The first rows' loss the plain way and this run's way."""

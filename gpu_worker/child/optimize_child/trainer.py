@@ -23,6 +23,7 @@ from optimize_child import snapshots
 from optimize_child.branch import TRAINING_STATE, RestoreGenerators, Source
 from optimize_child.captured import adapter_config, adapter_weights, copied, not_finite, write_adapter
 from optimize_child.compute_path import ComputePath
+from optimize_child.engine_runtime import AFTER_STEP, RuntimeRecord
 from optimize_child.events import EventLog
 from optimize_child.head import compact_head
 from optimize_child.layouts import Layout
@@ -100,6 +101,7 @@ class SupervisedTrainer(SFTTrainer):
         attempt: Path,
         names: dict[str, str],
         base_model: dict[str, Any],
+        runtime: RuntimeRecord,
         source: Source | None = None,
         **trl: Any,
     ) -> None:
@@ -113,6 +115,7 @@ class SupervisedTrainer(SFTTrainer):
         self._names = names
         self._base_model = base_model
         self._source = source
+        self._runtime = runtime
         self._rows = rows
         self._tokens_of_update = 0
         self._trained_of_update = 0
@@ -250,6 +253,7 @@ class SupervisedTrainer(SFTTrainer):
         self.control.should_log = False
         if "loss" not in logs:
             return
+        self._runtime.moment(AFTER_STEP)
         now = time.perf_counter()
         seconds, self._boundary = now - self._boundary, now
         self._totals["tokens"] += self._tokens_of_update

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from trl import SFTConfig
 
 
-def trainer_arguments(
+def trainer_settings(
     config: dict[str, Any], *, output: Path, total_steps: int, updates_per_epoch: int, device: str
-) -> SFTConfig:
+) -> dict[str, Any]:
     """Every setting of TRL and transformers that a run relies on, stated."""
     hyper, cuda = config["hyperparams"], device == "cuda"
     training, optimizer, scheduler = hyper["training"], hyper["optimizer"], hyper["scheduler"]
-    return SFTConfig(
+    return dict(
         output_dir=str(output),
         # One batch is one update, laid out as passes by us; see SupervisedTrainer.
         per_device_train_batch_size=training["microBatchPerGpu"] * training["gradientAccumulation"],

@@ -16,6 +16,8 @@ import traceback
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from optimize_child.vllm_facts import engine_facts
+
 PR_SET_PDEATHSIG = 1
 RANKS = (8, 16, 32, 64, 128, 256)
 """The ranks vLLM lays its buffers out for."""
@@ -86,7 +88,7 @@ class Engine:
         self._llm = self._vllm.LLM(**engine_arguments(spec))
 
     def document(self) -> dict[str, Any]:
-        return {"version": self._vllm.__version__}
+        return {"version": self._vllm.__version__, "runtime": engine_facts(self._llm)}
 
     def complete(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         """A completion for each of `asked`, in order: the place of its prompt, and the seed it is drawn from."""

@@ -17,7 +17,7 @@ from optimize_site.kernel.commands import (
 )
 from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, Problem
-from runs import render, table_text, text, verify_text
+from runs import render, runtime_text, table_text, text, verify_text
 from runs.errors import RunRefused
 from runs.lengths_text import lengths_rows
 from runs.management.branch_verbs import BranchVerbs
@@ -153,6 +153,11 @@ class Command(BranchVerbs, RolloutVerbs, TensorboardVerbs):
         """Show what was asked of the engine and what it runs with."""
         self.show(self.client.get(f"{address(run)}/engine-config"), text=self._engine_config)
 
+    @verb("engine-runtime", RUN)
+    def engine_runtime(self, run: str) -> None:
+        """Show what the newest attempt really runs with: setup, model, rollout engines, memory."""
+        self.show(self.client.get(f"{address(run)}/engine-runtime"), text=self._engine_runtime)
+
     @verb("snapshots", RUN, arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
     def snapshots(self, run: str, limit: int, offset: int) -> None:
         """Show the run's committed snapshots, newest first."""
@@ -250,6 +255,16 @@ class Command(BranchVerbs, RolloutVerbs, TensorboardVerbs):
         self.table(["SETTING", "REQUESTED", "RUNS WITH"], table_text.engine_rows(found))
         self.facts([(name, json.dumps(value) if isinstance(value, dict) else value)
                     for name, value in found["resolved"].items()], title="Resolved")
+
+    def _engine_runtime(self, found: dict[str, Any]) -> None:
+        for heading, rows in runtime_text.sections(found):
+            self.facts(rows, title=heading)
+        if changed := runtime_text.changed_rows(found):
+            print("\nChanged by setup")
+            self.table(runtime_text.CHANGED_COLUMNS, changed)
+        if memory := runtime_text.memory_rows(found):
+            print("\nMemory")
+            self.table(runtime_text.MEMORY_COLUMNS, memory, right=runtime_text.MEMORY_COLUMNS[2:])
 
     def _snapshots(self, page: dict[str, Any]) -> None:
         self.table(table_text.SNAPSHOT_COLUMNS, table_text.snapshot_rows(page["snapshots"]),
