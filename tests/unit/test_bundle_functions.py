@@ -24,16 +24,16 @@ def test_a_function_gets_what_it_takes_by_verl_s_names(tmp_path):
     text = ("import json\nfrom . import helpers\nTABLE = open(__file__.replace('reward', 'helpers')).read()\n"
             "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
             "    return {'score': helpers.share(solution_str, ground_truth), 'acc': True, 'reason': json.dumps("
-            "[data_source, extra_info, len(TABLE)])}\n")
+            "[data_source, solution_str, ground_truth, extra_info, len(TABLE)])}\n")
     helpers = "def share(a, b): return 1.0 if a == b else 0.5\n"
-    item = Item(7, PROMPT, "four", "four", tools=[{"name": "add"}], calls=None,
+    item = Item(7, PROMPT, "4", "four", tools=[{"name": "add"}], calls=None,
                 columns={"data_source": "school", "level": 3, "index": "its own"})
     with scoring(tmp_path, text, helpers=helpers) as scorer:
         verdict = scorer.score([item])[0]
-    assert (verdict.score, verdict.is_exact, verdict.fields) == (1.0, True, {"acc": True})
+    assert (verdict.score, verdict.is_exact, verdict.fields) == (0.5, False, {"acc": True})
     given = ('{"data_source": "school", "level": 3, "index": 7, "prompt": [{"role": "user", "content": "2 + 2"}], '
              '"tools": [{"name": "add"}], "calls": null}')
-    assert verdict.explanation == f'["school", {given}, {len(helpers)}]'
+    assert verdict.explanation == f'["school", "4", "four", {given}, {len(helpers)}]'
 
 
 @pytest.mark.parametrize("text", [

@@ -129,6 +129,15 @@ def test_it_may_use_so_much_memory_and_processor_time_and_grow_no_file(tmp_path)
     assert processor == int(scorer._cpu_seconds)
 
 
+def test_a_process_that_has_used_half_of_its_processor_time_is_changed_for_a_new_one(tmp_path, monkeypatch):
+    counts = "COUNT = []\ndef compute_score():\n    COUNT.append(1)\n    return 1 / len(COUNT)\n"
+    with scoring(tmp_path, counts) as scorer:
+        assert scorer.score(answers("x"))[0].score == 1.0
+        monkeypatch.setattr(Confined, "used_seconds", lambda process: process.cpu_seconds / 2 + 1)
+        assert scorer.score(answers("x"))[0].score == 0.5
+        assert scorer.score(answers("x"))[0].score == 1.0
+
+
 def test_a_sandbox_that_lets_a_program_start_is_none(monkeypatch):
     monkeypatch.setattr(confine, "_fork", lambda: os.open("/nowhere", os.O_RDONLY))
     monkeypatch.setattr(confine.socket, "socket", lambda *_: os.open("/nowhere", os.O_RDONLY))

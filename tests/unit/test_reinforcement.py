@@ -8,7 +8,7 @@ from runs.plan import scorer_spec
 from runs.reinforcement import arithmetic_words
 from runs.reward import term_names
 from runs.text import settings_rows
-from tests.unit.resolving import TINY, make_dataset_facts, make_facts, only_problem, problems, resolved
+from tests.unit.resolving import TINY, make_dataset_facts, make_entry, make_facts, only_problem, problems, resolved
 
 BUNDLE = BundleFacts("gsm8k-scoring", "gsm8k/scoring:v2", "b" * 64, "5" * 64)
 JUDGE = Appointment("7" * 64, "judges/tone:v1", TINY, "Judge the tone.", "stated")
@@ -89,10 +89,12 @@ def test_devices_set_aside_for_rollouts_are_refused_saying_what_to_set():
 
 
 @pytest.mark.requirement("R234", "R240")
+@pytest.mark.parametrize("modality", ["text", "image-text"])
 @pytest.mark.parametrize(("rows", "code"), [
     ({"num_images": 3}, "images_not_read"), ({"num_call_answers": 2}, "answer_calls_tools")])
-def test_rows_that_a_reward_cannot_compare_are_refused_by_their_count(rows, code):
-    problem = only_problem({"method": "gspo"}, facts=make_facts(dataset=make_dataset_facts(**rows)))
+def test_rows_that_a_reward_cannot_compare_are_refused_by_their_count(rows, code, modality):
+    facts = make_facts(dataset=make_dataset_facts(**rows), entry=make_entry(modality=modality))
+    problem = only_problem({"method": "gspo"}, facts=facts)
     assert (problem.path, problem.code) == ("config.dataset", code)
     assert str(next(iter(rows.values()))) in problem.message
 
