@@ -142,6 +142,7 @@ def test_a_run_without_a_snapshot_starts_again_to_the_same_bytes(plan, undisturb
     assert jobs.adapter_bytes(again) == jobs.adapter_bytes(undisturbed)
 
 
+@pytest.mark.requirement("R165")
 def test_snapshots_stand_at_every_save_and_epoch_end(undisturbed, plan, tmp_path):
     assert saved_and_skipped(undisturbed) == (list(range(1, UPDATES + 1)), {3, 6, 9})
     sparse = jobs.run(tmp_path / "sparse", {**plan, "execution": {"gpus": 1, "saveEvery": 2}})
