@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from . import contains, exact, json_label_match, json_schema, numeric, regular_expression
+from . import answer_line, contains, exact, json_label_match, json_schema, numeric, regular_expression
 from .json_values import is_deep
 from .rule import BadGrader, Example, Judge, Rule, read_parameters
 from .weighted import weighted_rule
 
 MAX_REFERENCE, MAX_NESTING = 2000, 50
 SIMPLE: dict[str, Rule] = {module.RULE.name: module.RULE for module in
-          (json_label_match, exact, contains, regular_expression, numeric, json_schema)}
+          (json_label_match, exact, contains, regular_expression, numeric, answer_line, json_schema)}
 
 
 @dataclass(frozen=True)

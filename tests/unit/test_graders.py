@@ -173,6 +173,24 @@ def test_whatever_is_said_a_score_lies_between_0_and_1_or_has_a_cause(rule, answ
         assert not verdict.is_exact or verdict.score == 1
 
 
+@pytest.mark.parametrize(("answer", "worth"), [
+    ("She sells 9 eggs.\n#### 18", 1), ("#### 18\n\n", 1), ("####18", 1), ("#### -1,200.5", 1), ("#### $18.00", 1),
+    ("#### 18 %.", 1), ("#### .5", 1), ("<think>#### 1</think>\n#### 18", 1), ("#### 18\nThat is it.", 0.5),
+    ("#### 9\n#### 18", 0.5), ("It is 18.", 0), ("18 ####", 0), ("so #### 18", 0), ("####", 0), ("#### eighteen", 0),
+    ("#### 18 eggs", 0), ("#### 1 8", 0), ("", 0)])
+def test_an_answer_line_is_a_number_behind_the_mark_at_the_end_and_once(answer, worth):
+    assert score("answer-line", answer, "") == worth
+    assert score("answer-line", answer, "#### 4") == worth, "what was expected does not count"
+
+
+def test_an_answer_line_has_a_mark_of_its_own_and_may_hold_any_text():
+    label = written("answer-line", mark="Answer:", value="text")
+    assert [score(label, answer) for answer in ("Because.\nAnswer: billing", "Answer:", "billing")] == [1, 0, 0]
+    assert "goes on behind" in judge_of(label)("Answer: billing\nor so", "").explanation
+    assert "must be number or text" in refusal(written("answer-line", value="word")).detail
+    assert "is white space" in refusal(written("answer-line", mark=" ")).detail
+
+
 @pytest.mark.parametrize("name", ["exact", "contains", "numeric", "json-label-match"])
 def test_without_an_expected_answer_to_compare_with_a_row_is_unscored_and_never_zero(name):
     verdict = judge_of(name)("billing", " ")
