@@ -4,9 +4,11 @@ from typing import Any
 from urllib.parse import quote
 
 from optimize_site.kernel.commands import NounCommand, arg, plain, verb
+from optimize_site.kernel.errors import InvalidInput
 from runs.rollouts import text
 
 ROUTE = "/v1/training/runs"
+PAGE = 100
 RUN = arg("run", metavar="RUN", help="ID, or the beginning of one")
 
 
@@ -33,6 +35,37 @@ class RolloutVerbs(NounCommand):
         """Show what a run's reward did: its terms, failures, spread, and signs of hacking."""
         given = {} if step is None else {"step": step}
         self.show(self.client.get(f"{ROUTE}/{quote(run, safe='')}/rewards", **given), text=self._rewards)
+
+    @verb("histograms", RUN, arg("--term", default="", metavar="NAME", help="the share of this term, not the reward"),
+          arg("--length", action="store_true", help="the tokens of the completions, not the reward"),
+          arg("--rows", type=int, default=20, metavar="N", help="updates in the table, evenly apart; JSON has all"))
+    def histograms(self, run: str, term: str, length: bool, rows: int) -> None:
+        """Show how the reward, a term's share or the length is spread over the rollouts of each update."""
+        if term and length:
+            raise InvalidInput("--term and --length ask for two figures, and the table shows one.",
+                               hint="Leave one of them out; -o json has every figure.", code="too_many_figures")
+        steps = self._every_step(f"{ROUTE}/{quote(run, safe='')}/histograms")
+        self.show(steps, text=lambda found: self._histograms(found["steps"], term, length, rows))
+
+    def _every_step(self, route: str) -> dict[str, Any]:
+        """The document of the route with every page of it."""
+        found: dict[str, Any] = self.client.get(route, limit=PAGE)
+        while len(found["steps"]) < found["total"]:
+            page = self.client.get(route, limit=PAGE, offset=len(found["steps"]))["steps"]
+            if not page:
+                break
+            found["steps"] += page
+        return {"steps": found["steps"], "total": found["total"]}
+
+    def _histograms(self, steps: list[dict[str, Any]], term: str, length: bool, rows: int) -> None:
+        spreads = text.spreads_of(steps, term=term, length=length)
+        if not spreads:
+            print("No rollouts are kept yet.")
+            return
+        edges = text.shared_edges(spreads)
+        self.facts([], title=f"{term or ('tokens' if length else 'reward')} over {len(spreads)} updates")
+        columns = text.histogram_columns(edges)
+        self.table(columns, text.histogram_rows(spreads, edges, rows), right=text.HISTOGRAM_NUMBERS)
 
     def _rollouts(self, found: dict[str, Any]) -> None:
         with_steps = found["step"] is None

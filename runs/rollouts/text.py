@@ -1,8 +1,11 @@
 """Rollouts and rewards as people read them at a terminal."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from optimize_site.kernel.errors import InvalidInput
+from runs.rollouts.distributions import edges_of, laid_over
 from runs.rollouts.lines import asked_of
 
 CUT = 60
@@ -85,6 +88,59 @@ def spread_rows(found: Mapping[str, Any] | None) -> list[list[Any]]:
     named = {"reward": found["total"], **found["terms"], "tokens": found["length"]}
     return [[name, *(_figure(spread[key]) for key in ("least", "p5", "p25", "p50", "p75", "p95", "most")),
              groups_words(spread["twoGroups"])] for name, spread in named.items() if spread is not None]
+
+
+PERCENTILE_COLUMNS = ("P5", "P25", "P50", "P75", "P95")
+HISTOGRAM_NUMBERS = ("STEP", "LEAST", *PERCENTILE_COLUMNS, "MOST", "MEAN")
+BARS = "▁▂▃▄▅▆▇█"
+"""An eighth of the fullest bin, two eighths and so on; an empty bin is a dot."""
+Spread = tuple[int, Mapping[str, Any]]
+
+
+def spreads_of(steps: Iterable[Mapping[str, Any]], *, term: str, length: bool) -> list[Spread]:
+    """Of each update the spread of the reward, of a term's share or of the length; those without one are left out.
+
+    Raises InvalidInput for a term that no update has.
+    """
+    steps = list(steps)
+    known = list(dict.fromkeys(name for step in steps for name in step["terms"]))
+    if term and steps and term not in known:
+        raise InvalidInput(f"The reward of this run has no term {term!r}.", code="unknown_term",
+                           hint=f"Its terms are {', '.join(known)}.")
+    named = [(step["step"], step["terms"].get(term) if term else step["length" if length else "total"])
+             for step in steps]
+    return [(step, spread) for step, spread in named if spread is not None]
+
+
+def shared_edges(spreads: Sequence[Spread]) -> list[float]:
+    """The edges under which every update's histogram fits, so that they can be read one below the other."""
+    return edges_of(min(spread["least"] for _, spread in spreads), max(spread["most"] for _, spread in spreads))
+
+
+def histogram_columns(edges: Sequence[float]) -> list[str]:
+    """The columns of a table of updates; the last but one draws each histogram between its two outer edges."""
+    return [*HISTOGRAM_NUMBERS, f"FROM {edges[0]:g} TO {edges[-1]:g}", "TWO GROUPS"]
+
+
+def histogram_rows(spreads: Sequence[Spread], edges: Sequence[float], most: int) -> list[list[Any]]:
+    """The updates of the table, at most so many."""
+    return [[step, *(_figure(spread[column.lower()]) for column in HISTOGRAM_NUMBERS[1:]),
+             bars_of(laid_over(spread, edges)), groups_words(spread["twoGroups"])]
+            for step, spread in evenly(spreads, most)]
+
+
+def evenly(spreads: Sequence[Spread], most: int) -> list[Spread]:
+    """At most so many of them, the first and the last among them; only the last where it is one."""
+    if most < 2 or len(spreads) <= most:
+        return list(spreads if len(spreads) <= most else spreads[-1:])
+    places = {round(place * (len(spreads) - 1) / (most - 1)) for place in range(most)}
+    return [spreads[place] for place in sorted(places)]
+
+
+def bars_of(counts: Sequence[int]) -> str:
+    """A histogram in one line of characters, as high as its fullest bin allows."""
+    tallest = max(counts)
+    return "".join(BARS[math.ceil(count / tallest * len(BARS)) - 1] if count else "·" for count in counts)
 
 
 def groups_words(groups: Mapping[str, float] | None) -> str | None:

@@ -13,6 +13,7 @@ from optimize_site.kernel.garbage import BOOKKEEPING
 from optimize_site.kernel.management.commands.info import Command as Info
 from optimize_site.kernel.work import attempt_folder
 from registry.models import BaseModel, Version
+from runs.management import rollout_verbs
 from runs.management.commands.runs import Command
 from runs.models import Rollout, RolloutStep, Run
 from runs.operations.rollouts import UNREADABLE
@@ -292,6 +293,24 @@ def test_the_figures_of_a_reinforcement_run_have_their_columns_and_terms(trainin
     assert step["measured"]["completions_repeated"] == pytest.approx(0.5)
     Run.objects.filter(pk=run.pk).update(method="sft")
     assert "rewardTerms" not in client.get(f"/v1/training/runs/{run.pk}/metrics").json()["metrics"][0]
+
+
+@pytest.mark.requirement("R273")
+def test_the_command_draws_the_histograms_of_each_update_below_each_other_and_gives_them_whole_as_json(
+        training, ask, client, monkeypatch):
+    run, _ = training
+    monkeypatch.setattr(rollout_verbs, "PAGE", 2)
+    whole = client.get(f"/v1/training/runs/{run.pk}/histograms").json()
+    assert json.loads(ask("histograms", run.pk, "-o", "json")[1]) == {"steps": whole["steps"], "total": 3}
+    status, out = ask("histograms", run.pk[:12], "--term", "exact", "--rows", 2)
+    (first, last) = [line for line in out.splitlines() if line.strip()[:1].isdigit()]
+    assert status == 0 and "exact over 3 updates" in out and (first.split()[0], last.split()[0]) == ("1", "3")
+    drawn = [next(word for word in line.split() if "·" in word) for line in (first, last)]
+    assert drawn[0][0] == "█" and drawn[0][-1] == "▃" and drawn[1][0] == "▃" and drawn[1][-1] == "█"
+    assert {len(bars) for bars in drawn} == {32}
+    assert "tokens over 3 updates" in ask("histograms", run.pk, "--length")[1]
+    for words in (("--term", "other"), ("--term", "exact", "--length")):
+        assert ask("histograms", run.pk, *words)[0] != 0
 
 
 @pytest.mark.requirement("R273")
