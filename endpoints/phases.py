@@ -32,6 +32,10 @@ JUDGE = table("judge", {
     FAILED: (),
 }, active=(STARTING_JOB, READY))
 """A judge is released when its holder wants it no more, and waits again where its job was lost."""
+JUDGE_STATES = {AWAITING_BASE_MODEL: "waiting", AWAITING_CAPACITY: "waiting", STARTING_JOB: "starting",
+                READY: "answering", RELEASED: "released", FAILED: "failed"}
+RESTING = "resting"
+"""The state of a judge that was given back because its run is paused."""
 QUEUED = (AWAITING_BASE_MODEL, AWAITING_CAPACITY)
 OPEN = TRIAL.open
 """Phases of unfinished work."""

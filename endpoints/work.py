@@ -73,6 +73,8 @@ class JudgeWork(AnsweringWork):
             doorbell.ring_control()
         if event["type"] != "started":
             super().on_event(row, attempt, event)
+        if event["type"] == "stage" and "peak_memory_bytes" in event:
+            self.update(row, stage=row.stage | {"peakMemoryBytes": event["peak_memory_bytes"]})
 
     def on_exit(self, row: Judge, attempt: Attempt, ending: Ending) -> None:
         """Released where nobody wants it any more; failed for good where it said why; else it comes again."""

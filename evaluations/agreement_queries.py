@@ -24,19 +24,36 @@ def marked_answers(predictions: QuerySet[Prediction]) -> QuerySet[Any]:
 
 
 def agreement_of(row: Evaluation) -> dict[str, Any]:
-    """How far an evaluation's grader agrees with people, and beside it the other graders of the same rows."""
+    """How far an evaluation's grader agrees with people: here, `overall` over everything that it ever judged, and
+    beside it the other graders of the same rows."""
     others = [judge for judge in _by_judge(Prediction.objects.filter(evaluation__content_hash=row.content_hash))
               if (judge["grader"], judge["graderInstructions"] or "") != (row.grader, row.grader_instructions)]
     own = list(marked_answers(row.predictions.all()).values_list("label", "score"))
     return {"evaluationId": row.pk, "marked": len(own), **_document(row.grader, row.grader_instructions, own),
-            "others": sorted(others, key=lambda judge: -judge["compared"])}
+            "overall": _overall(row), "others": sorted(others, key=lambda judge: -judge["compared"])}
+
+
+def _overall(row: Evaluation) -> dict[str, Any]:
+    """How far an evaluation's grader, told the same, agrees with people over everything that it judged."""
+    alike = {"evaluation__grader": row.grader, "evaluation__grader_instructions": row.grader_instructions}
+    found = next(_by_judge(_on_marked_rows().filter(**alike)), None)
+    return found or _document(row.grader, row.grader_instructions, [])
 
 
 def agreement_by_judge() -> list[dict[str, Any]]:
     """Every grader that scored answers which people marked, the most compared first."""
-    marked = Mark.objects.values("content_hash")
-    rows = _by_judge(Prediction.objects.filter(evaluation__content_hash__in=marked))
-    return sorted(rows, key=lambda judge: -judge["compared"])
+    return sorted(_by_judge(_on_marked_rows()), key=lambda judge: -judge["compared"])
+
+
+def agreement_of_model(reference: str) -> list[dict[str, Any]]:
+    """How far a model agrees with people as a judge: once for each text that it was told, the most compared first."""
+    found = _by_judge(_on_marked_rows().filter(evaluation__grader=f"model:{reference}"))
+    return sorted(found, key=lambda judge: -judge["compared"])
+
+
+def _on_marked_rows() -> QuerySet[Prediction]:
+    """The answers to rows of which somebody marked some answer."""
+    return Prediction.objects.filter(evaluation__content_hash__in=Mark.objects.values("content_hash"))
 
 
 def labels_of(predictions: Iterable[Prediction], *, by: str) -> dict[int, dict[str, Any]]:

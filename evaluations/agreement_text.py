@@ -18,7 +18,8 @@ def agreement_lines(found: dict[str, Any]) -> list[tuple[str, Any]]:
             ("Only people right", counts["rightToPeopleOnly"]),
             ("Only grader right", counts["rightToGraderOnly"]),
             ("Scores", _difference(found["meanDifference"])),
-            ("Unscored", found["unscored"] or None)]
+            ("Unscored", found["unscored"] or None),
+            ("In everything", f"{_share(found['overall'])}, kappa {_kappa(found['overall']) or 'not told'}")]
 
 
 def agreement_table(command: Prints, judges: list[dict[str, Any]]) -> None:

@@ -1,8 +1,8 @@
-"""Addresses of the pages of workloads, models, evaluations, graders, pipelines and comparisons."""
+"""Addresses of the pages of workloads, models, evaluations, graders, judges, pipelines and comparisons."""
 
 from django.urls import path
 
-from evaluations.views import comparisons, evaluations, graders, marks, models, pipelines, workloads
+from evaluations.views import comparisons, evaluations, graders, judges, marks, models, pipelines, workloads
 
 app_name = "evaluations"
 urlpatterns = [
@@ -16,6 +16,8 @@ urlpatterns = [
     path("models", models.model_list, name="models"),
     path("models/<str:model_id>", models.detail, name="model"),
     path("models/<str:model_id>/alias", models.set_alias, name="model-alias"),
+    path("models/<str:model_id>/alias/remove", models.remove_alias, name="model-alias-remove"),
+    path("models/<str:model_id>/note", models.annotate, name="model-note"),
     path("evaluations", evaluations.evaluation_list, name="list"),
     path("evaluations/new", evaluations.new, name="new"),
     path("evaluations/<str:evaluation_id>", evaluations.detail, name="detail"),
@@ -23,6 +25,8 @@ urlpatterns = [
     path("evaluations/<str:evaluation_id>/retry", evaluations.retry, name="retry"),
     path("evaluations/<str:evaluation_id>/mark", marks.mark, name="mark"),
     path("graders", graders.page, name="graders"),
+    path("judges", judges.judge_list, name="judges"),
+    path("judges/<str:judge_id>", judges.detail, name="judge"),
     path("pipelines", pipelines.pipeline_list, name="pipelines"),
     path("pipelines/new", pipelines.new, name="pipeline-new"),
     path("pipelines/new/check", pipelines.check, name="pipeline-check"),

@@ -234,6 +234,11 @@ def get_alias(artifact: Artifact, name: str) -> Alias:
     return alias
 
 
+def list_aliases(artifact: Artifact) -> QuerySet[Alias]:
+    """An artifact's aliases by their names, each with the version it points at."""
+    return artifact.aliases.select_related("version").order_by("name")
+
+
 def alias_history(artifact: Artifact, name: str) -> QuerySet[AliasMove]:
     """Where an alias pointed in its present epoch, oldest first; removing it closed the earlier ones."""
     alias = get_alias(artifact, name)

@@ -21,4 +21,6 @@ urlpatterns = [
     path("bundles/upload", bundles.upload, name="bundle-upload"),
     path("bundles/<str:namespace>/<str:name>", bundles.bundle, name="bundle"),
     path("bundles/<str:namespace>/<str:name>/alias", bundles.set_alias, name="bundle-alias"),
+    path("bundles/<str:namespace>/<str:name>/alias/remove", bundles.remove_alias, name="bundle-alias-remove"),
+    path("bundles/<str:namespace>/<str:name>/note", bundles.annotate, name="bundle-note"),
 ]

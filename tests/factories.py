@@ -151,6 +151,14 @@ def make_adapter(workload: Any, base_model: Any, *, run_id: str = "a" * 64, weig
             actor=SYSTEM)
 
 
+def make_judge(model: Any, holder_kind: str, holder_id: str, **columns: Any) -> Any:
+    """A model held to grade answers for a run or an evaluation, which needs not be there."""
+    from endpoints.models import Judge
+
+    stated = {"phase": "READY", "profile": "cpu", "created_by": "local"} | columns
+    return Judge.objects.create(model=model, holder_kind=holder_kind, holder_id=holder_id, **stated)
+
+
 def claim_job(device: str = "cpu", slot: int = 0) -> Any:
     """What a device's worker does first: give the slot the oldest waiting work. Gives the attempt, or None."""
     from gpu_worker.claims import claim

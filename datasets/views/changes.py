@@ -12,39 +12,34 @@ from datasets.views.addresses import address_of
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.refusals import go
-from registry.operations import artifacts
+from registry.models import Version
 from registry.queries import get_artifact, get_version
+from registry.views.names import keep_note, point_alias, take_alias
 
 
 @require_POST
 def set_alias(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
     """Point an alias at a version."""
-    artifact = get_artifact(KIND, f"{namespace}/{name}")
-    version = get_version(artifact, request.POST.get("version", ""))
-    alias = artifacts.set_alias(artifact, request.POST.get("alias", "").strip(), version, actor=actor_of(request))
-    messages.success(request, f"{alias.name} points at v{version.number}.", extra_tags="good")
-    return go(request, address_of(version, tab="versions"))
+    version = _sent_version(request, namespace, name)
+    return point_alias(request, version, address_of(version, tab="versions"))
 
 
 @require_POST
 def remove_alias(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
     """Take an alias away; versions stay."""
-    artifact = get_artifact(KIND, f"{namespace}/{name}")
-    version = get_version(artifact, request.POST.get("version", ""))
-    alias = request.POST.get("alias", "").strip()
-    artifacts.remove_alias(artifact, alias, actor=actor_of(request))
-    messages.success(request, f"{alias} points at nothing any more.", extra_tags="good")
-    return go(request, address_of(version, tab="versions"))
+    version = _sent_version(request, namespace, name)
+    return take_alias(request, version, address_of(version, tab="versions"))
 
 
 @require_POST
 def annotate(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
     """Set the note on a version; an empty one clears it."""
-    version = get_version(get_artifact(KIND, f"{namespace}/{name}"), request.POST.get("version", ""))
-    noted = artifacts.annotate_version(version, description=request.POST.get("description", "").strip(),
-                                       actor=actor_of(request))
-    messages.success(request, f"The note on v{noted.number} is kept.", extra_tags="good")
-    return go(request, address_of(noted, tab="versions"))
+    version = _sent_version(request, namespace, name)
+    return keep_note(request, version, address_of(version, tab="versions"))
+
+
+def _sent_version(request: HtmxRequest, namespace: str, name: str) -> Version:
+    return get_version(get_artifact(KIND, f"{namespace}/{name}"), request.POST.get("version", ""))
 
 
 @require_POST

@@ -8,7 +8,7 @@ from optimize_site.kernel.feeds import items
 from optimize_site.kernel.htmx import HtmxRequest
 from registry.lineage import Kin, ancestors_of, descendants_of
 from registry.models import AliasMove, Version
-from registry.queries import list_versions
+from registry.queries import list_aliases, list_versions
 
 MOST_VERSIONS, MOST_MOVES, MOST_KIN = 200, 100, 60
 
@@ -19,7 +19,7 @@ def versions_tab(request: HtmxRequest, version: Version, examples: ExampleSet) -
     held = example_sets(versions)
     moves = version.artifact.alias_moves.select_related("version").order_by("-pk")[:MOST_MOVES]
     return {"versions": [{"version": other, "examples": held[other.pk]} for other in versions],
-            "aliases": version.artifact.aliases.select_related("version").order_by("name"),
+            "aliases": list_aliases(version.artifact),
             "moves": [_move(move) for move in moves]}
 
 

@@ -2,26 +2,23 @@
 
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from evaluations.queries import list_evaluations
-from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.feeds import Item, items
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed, wants_archived
-from optimize_site.kernel.refusals import go
 from optimize_site.kernel.scores import best_scores_of_models
 from registry.base_model_queries import find_base_model
 from registry.lineage import ancestors_of, descendants_of
 from registry.model_queries import base_version_of, facts_of, get_model, list_model_versions, serving_of, workload_of
 from registry.models import Version
-from registry.operations.artifacts import set_alias as point_alias
-from registry.queries import find_version, list_versions
+from registry.queries import find_version, list_aliases, list_versions
 from registry.views.kin import kin_rows
+from registry.views.names import keep_note, point_alias, take_alias
 from registry.workload_queries import references_of
 from runs.models import Run
 from runs.pages import title_of
@@ -51,7 +48,8 @@ def detail(request: HtmxRequest, model_id: str) -> HttpResponse:
         "version": version, "serving": serving, "facts": facts_of(version), "workload": workload,
         "is_champion": champion is not None and champion.version_id == version.pk,
         "ancestors": kin_rows(ancestors_of(version)), "descendants": kin_rows(descendants_of(version)),
-        "versions": list_versions(version.artifact), "lineage": _lineage(version), "run": _run(version),
+        "versions": list_versions(version.artifact), "aliases": list_aliases(version.artifact),
+        "lineage": _lineage(version), "run": _run(version),
         "uses": items("model-uses", version),
         "evaluations": list_evaluations(model=version, archived=True)[:EVALUATIONS],
         "score": best_scores_of_models([version.pk]).get(version.pk),
@@ -64,9 +62,21 @@ def detail(request: HtmxRequest, model_id: str) -> HttpResponse:
 def set_alias(request: HtmxRequest, model_id: str) -> HttpResponse:
     """Point an alias of the model at this version; `champion` in a workload's namespace is a promotion."""
     version = get_model(model_id)
-    alias = point_alias(version.artifact, request.POST.get("alias", "").strip(), version, actor=actor_of(request))
-    messages.success(request, f"{alias.name} points at v{version.number}.", extra_tags="good")
-    return go(request, reverse("evaluations:model", args=[version.pk]))
+    return point_alias(request, version, reverse("evaluations:model", args=[version.pk]))
+
+
+@require_POST
+def remove_alias(request: HtmxRequest, model_id: str) -> HttpResponse:
+    """Take an alias of the model away; versions stay, and a workload's champion is refused."""
+    version = get_model(model_id)
+    return take_alias(request, version, reverse("evaluations:model", args=[version.pk]))
+
+
+@require_POST
+def annotate(request: HtmxRequest, model_id: str) -> HttpResponse:
+    """Set the note on the version; an empty one clears it."""
+    version = get_model(model_id)
+    return keep_note(request, version, reverse("evaluations:model", args=[version.pk]))
 
 
 def _run(version: Version) -> Run | None:

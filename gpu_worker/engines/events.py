@@ -37,6 +37,7 @@ class Stage(Event, tag="stage", frozen=True, kw_only=True):
 
     name: str
     done: int | None = None
+    peak_memory_bytes: int | None = None
     total: int | None = None
     unit: str | None = None
 

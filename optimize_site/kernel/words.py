@@ -45,6 +45,11 @@ STATES = {
     "UNSUPPORTED": Word("Not supported", "cross", "bad"),
     "UNAVAILABLE": Word("Not available", "alert", "warn"),
     "WITHDRAWN": Word("Withdrawn", "stop", "soft"),
+    "WAITING": Word("Waiting", *WAITING),
+    "STARTING": Word("Starting", *BUSY),
+    "ANSWERING": Word("Answering", "check", "good"),
+    "RESTING": Word("Resting", "stop", "warn"),
+    "RELEASED": Word("Given back", "stop", "soft"),
 }
 
 TERMS = {

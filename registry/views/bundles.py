@@ -18,10 +18,10 @@ from optimize_site.kernel.refusals import go
 from registry.bundle_render import files_of, size_of
 from registry.lineage import ancestors_of, descendants_of
 from registry.models import Artifact, Version
-from registry.operations import artifacts
 from registry.operations.bundles import KIND, limits, register_bundle
-from registry.queries import get_artifact, get_version, list_artifacts, list_versions, newest
+from registry.queries import get_artifact, get_version, list_aliases, list_artifacts, list_versions, newest
 from registry.views.kin import kin_rows
+from registry.views.names import keep_note, point_alias, take_alias
 
 FIELDS = ("reference", "alias", "description")
 
@@ -70,6 +70,7 @@ def bundle(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
         return redirect("registry:bundles")
     return render(request, "registry/bundle.html", {
         "artifact": artifact, "version": version, "versions": list_versions(artifact), "files": files_of(version),
+        "aliases": list_aliases(artifact),
         "size_bytes": size_of(version), "ancestors": kin_rows(ancestors_of(version)),
         "descendants": kin_rows(descendants_of(version))})
 
@@ -77,11 +78,26 @@ def bundle(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
 @require_POST
 def set_alias(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
     """Point an alias at a version."""
-    artifact = get_artifact(KIND, f"{namespace}/{name}")
-    version = get_version(artifact, request.POST.get("version", ""))
-    alias = artifacts.set_alias(artifact, request.POST.get("alias", "").strip(), version, actor=actor_of(request))
-    messages.success(request, f"{alias.name} points at v{version.number}.", extra_tags="good")
-    return go(request, address_of(version))
+    version = _sent_version(request, namespace, name)
+    return point_alias(request, version, address_of(version))
+
+
+@require_POST
+def remove_alias(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
+    """Take an alias away; versions stay."""
+    version = _sent_version(request, namespace, name)
+    return take_alias(request, version, address_of(version))
+
+
+@require_POST
+def annotate(request: HtmxRequest, namespace: str, name: str) -> HttpResponse:
+    """Set the note on a version; an empty one clears it."""
+    version = _sent_version(request, namespace, name)
+    return keep_note(request, version, address_of(version))
+
+
+def _sent_version(request: HtmxRequest, namespace: str, name: str) -> Version:
+    return get_version(get_artifact(KIND, f"{namespace}/{name}"), request.POST.get("version", ""))
 
 
 def address_of(version: Version) -> str:

@@ -44,8 +44,19 @@ def rewards_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     wanted = request.GET.get("term", "")
     term = (wanted if wanted in names else names[0]) if is_chosen else ""
     shown = [term] if is_chosen else names if len(names) > 1 else []
-    return {"found": found, "maps": _maps(run, shown), "term": term, "names": names if is_chosen else [],
-            "groups": _groups(found["distributions"])}
+    return {"found": found, "judges": _judges(run), "maps": _maps(run, shown), "term": term,
+            "names": names if is_chosen else [], "groups": _groups(found["distributions"])}
+
+
+def _judges(run: Run) -> list[dict[str, Any]]:
+    """The judges of the reward, each with the names of the terms that ask it and what it is told for them."""
+    found: dict[str, dict[str, Any]] = {}
+    for term in run.references.get("reward") or ():
+        if judge := term.get("judge"):
+            entry = found.setdefault(judge["modelId"], {"model": judge["model"], "id": judge["modelId"], "terms": []})
+            entry["terms"].append({"name": term["name"], "told": judge["instructions"],
+                                   "source": judge["instructionsSource"]})
+    return list(found.values())
 
 
 def _maps(run: Run, terms: list[str]) -> list[dict[str, Any]]:

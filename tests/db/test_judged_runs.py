@@ -6,6 +6,8 @@ import pytest
 
 from endpoints.models import Judge
 from endpoints.operations.judges import advance_judges, socket_of
+from endpoints.queries import list_judges
+from endpoints.render import state_of
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.conf import home
 from optimize_site.kernel.models import Device
@@ -154,11 +156,12 @@ def test_a_judge_is_given_back_when_its_run_pauses_and_held_again_when_it_goes_o
     assert not wants_judges(run.pk)
     end_job(judge, "stopped")
     assert Judge.objects.get().phase == "RELEASED"
+    assert [state_of(row) for row in list_judges()] == ["resting"]
     resume_run(run, actor=LOCAL)
     assert advance(run).phase == "DEPLOYING_GRADER"
     answering(run)
     assert run.phase == "AWAITING_CAPACITY"
-    assert Judge.objects.count() == 2
+    assert [state_of(row) for row in list_judges()] == ["answering", "released"]
 
 
 def test_a_cancelled_run_lets_its_waiting_judge_go(run):

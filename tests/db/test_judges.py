@@ -10,6 +10,8 @@ from endpoints.instructions import BUILT_IN_TEXT
 from endpoints.management.commands.judges import Command
 from endpoints.models import Judge
 from endpoints.operations.judges import JudgeKeeper, advance_judges, socket_of
+from endpoints.queries import get_judge
+from endpoints.render import judge_document, state_of
 from endpoints.work import JudgeWork
 from gpu_worker.engines.plans import complete
 from optimize_site.kernel.auth import LOCAL_SECRET
@@ -205,9 +207,29 @@ def test_judges_are_listed_by_route_and_by_command(judge, wanted, capsys):
     (row,) = client.get("/v1/training/judges?phase=open").json()["judges"]
     assert (row["model"], row["phase"], row["heldFor"]["workId"]) == (judge.reference, "AWAITING_CAPACITY", "r1")
     assert client.get("/v1/training/judges?phase=asleep").json()["code"] == "unknown_phase"
-    for words in (["list"], ["get", held.pk[:10]]):
+    assert [client.get(f"/v1/training/judges?heldFor={holder}").json()["total"] for holder in ("r1", "r2")] == [1, 0]
+    for words in (["list"], ["list", "--for", "r1"], ["get", held.pk[:10]]):
         assert Command().run(words) == 0
         assert "run r1" in capsys.readouterr().out
+
+
+def test_a_judge_says_its_state_its_memory_and_that_its_job_was_lost(judge, wanted, capsys):
+    held = hold(judge)
+    states = [state_of(get_judge(held.pk))]
+    end_job(claim_job(), "lost")
+    attempt = claim_job()
+    states.append(state_of(get_judge(held.pk)))
+    tell_job(attempt, STARTED, JUDGING | {"done": 4, "peak_memory_bytes": 3 << 30})
+    found = judge_document(get_judge(held.pk))
+    assert (found["answered"], found["peakMemoryBytes"]) == (4, 3 << 30)
+    assert found["lastFault"] == "Its job was lost once and started again."
+    for words in (["list"], ["get", held.pk]):
+        assert Command().run(words) == 0
+        said = capsys.readouterr().out
+        assert "answering" in said and "3.0 GiB" in said and "was lost once" in said
+    wanted.clear()
+    end_job(attempt, "stopped")
+    assert [*states, state_of(get_judge(held.pk))] == ["waiting", "starting", "released"]
 
 
 def test_capacity_names_whom_a_judge_is_held_for(judge, wanted, capsys):

@@ -5,7 +5,7 @@ import json
 import pytest
 from django.test import Client
 
-from evaluations.agreement_queries import agreement_by_judge, agreement_of, labels_of
+from evaluations.agreement_queries import agreement_by_judge, agreement_of, agreement_of_model, labels_of
 from evaluations.errors import MalformedMark
 from evaluations.management.commands import evaluations, graders
 from evaluations.models import Evaluation, Mark, Prediction
@@ -83,6 +83,23 @@ def test_a_mark_holds_for_the_same_answer_whichever_judge_scored_it(judged):
         ("exact", None, 2, 1.0), ("model:judges/tiny:v1", "Be strict.", 1, 0.0)]
     assert agreement_of(other)["compared"] == 1
     assert agreement_of(rule)["isModel"] is False
+
+
+def test_a_judges_agreement_over_everything_that_it_judged_stands_beside_that_over_one_evaluation(judged, capsys):
+    here, elsewhere = judged(0.9), judged(0.9, answers={0: "another answer"})
+    told_otherwise = judged(0.9, answers={0: "a third answer"}, told="Be strict.")
+    mark(here, 1)
+    assert agreement_of(here)["overall"]["compared"] == 1
+    for row in (elsewhere, told_otherwise):
+        mark(row, 0)
+    found = agreement_of(here)
+    assert (found["compared"], found["agreement"]) == (1, 1.0)
+    assert (found["overall"]["compared"], found["overall"]["agreement"]) == (2, 0.5)
+    assert [(judge["graderInstructions"], judge["compared"]) for judge in agreement_of_model("judges/tiny:v1")] == [
+        ("Grade.", 2), ("Be strict.", 1)]
+    assert agreement_of_model("judges/other:v1") == []
+    assert evaluations.Command().run(["agreement", here.pk]) == 0
+    assert "1 of 2 (50.0%), kappa 0.000" in capsys.readouterr().out
 
 
 def test_an_answer_that_a_judge_scored_twice_counts_once(judged):

@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver, reverse
 
 from datasets.models import Analysis
+from tests import factories as make
 from tests.unit.test_archives import zipped
 from tests.web import scenes
 from tests.web.conftest import browser_of
@@ -40,8 +41,10 @@ def samples(box) -> dict[str, tuple]:
         "registry:base-model": (base,),
         "registry:namespace": (task,), "registry:archive": (task,), "registry:unarchive": (task,),
         "registry:annotate": (task,), "registry:bundle": (task, "scoring"), "registry:bundle-alias": (task, "scoring"),
+        "registry:bundle-alias-remove": (task, "scoring"), "registry:bundle-note": (task, "scoring"),
         "evaluations:workload-archive": (task,), "evaluations:workload-unarchive": (task,),
-        "evaluations:model-alias": (model,),
+        "evaluations:model-alias": (model,), "evaluations:model-alias-remove": (model,),
+        "evaluations:model-note": (model,),
         "registry:select": (base,), "registry:deselect": (base,), "datasets:version": (version,),
         "datasets:detail": dataset, "datasets:alias": dataset, "datasets:alias-remove": dataset,
         "datasets:note": dataset, "datasets:analyze": dataset, "datasets:analysis": (analysis,),
@@ -60,6 +63,7 @@ def samples(box) -> dict[str, tuple]:
         "evaluations:promote": (task,), "evaluations:workload-settings": (task,), "evaluations:model": (model,),
         "endpoints:try": (model,), "endpoints:trial": (box["trial"].pk,), "evaluations:detail": (evaluation,),
         "evaluations:cancel": (evaluation,), "evaluations:retry": (evaluation,),
+        "evaluations:judge": (box["judge"].pk,),
     }
 
 
@@ -78,6 +82,8 @@ SENT = {
     "endpoints:try": {"input": "hello"}, "evaluations:workload-new": {"name": "another"},
     "datasets:upload": {"reference": "a/b"}, "registry:annotate": {"description": "x"},
     "registry:bundle-alias": {"alias": "now", "version": "v1"}, "evaluations:model-alias": {"alias": "now"},
+    "registry:bundle-alias-remove": {"alias": "now", "version": "v1"}, "evaluations:model-note": {"description": "x"},
+    "registry:bundle-note": {"version": "v1", "description": "x"}, "evaluations:model-alias-remove": {"alias": "now"},
     "runs:pause": {"checkpoint": "save"}, "runs:release": {"owner": "a"},
     "evaluations:pipeline-annotate": {"description": "x"},
     "evaluations:mark": {"position": "0", "mark": "right"},
@@ -100,6 +106,7 @@ def box(db):
     found |= scenes.lineage(found)
     found["rewarded"] = scenes.submit_rewarded(2)
     found["trial"] = start_trial(found["second"].model, [{"role": "user", "content": "hi"}], actor=LOCAL)
+    found["judge"] = make.make_judge(found["second"].model, "evaluation", found["second_score"].pk)
     (home() / "logs").mkdir(exist_ok=True)
     (home() / "logs" / "web.log").write_text("started\n")
     return found
@@ -193,7 +200,8 @@ def test_an_empty_box_shows_every_list_with_its_next_step(viewer):
     for name in ("box:home", "evaluations:workloads", "runs:list", "evaluations:models", "datasets:list",
                  "evaluations:list", "box:box", "registry:base-models", "runs:new", "registry:namespaces",
                  "registry:bundles", "registry:garbage", "runs:compare", "evaluations:pipelines",
-                 "evaluations:pipeline-new", "evaluations:comparisons", "evaluations:comparison-new"):
+                 "evaluations:pipeline-new", "evaluations:comparisons", "evaluations:comparison-new",
+                 "evaluations:judges"):
         assert viewer.get(reverse(name)).status_code == 200, name
     assert b"From nothing to a model of your own" in viewer.get("/").content
     assert b"No run yet" in viewer.get(reverse("runs:list")).content

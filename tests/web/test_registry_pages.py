@@ -10,7 +10,8 @@ from django.utils import timezone
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.blobs import put_stream
 from optimize_site.kernel.models import Blob
-from registry.models import BaseModel
+from registry.models import BaseModel, WorkloadReference
+from registry.operations.artifacts import place_alias
 from registry.operations.bundles import register_bundle
 from registry.operations.namespaces import archive_namespace
 from registry.operations.workloads import archive_workload
@@ -103,6 +104,30 @@ def test_a_bundle_is_uploaded_shown_and_aliased(operator):
     assert operator.post(alias, {"alias": "serving", "version": "v1"}).status_code == 302
     assert "serving" in text(operator, "registry:bundles")
     assert operator.post(alias, {"alias": "v7", "version": "v1"}).status_code == 422
+
+
+@pytest.mark.parametrize(("kind", "named"), [("registry:bundle", ["triage", "scoring"]), ("evaluations:model", None)])
+def test_an_operator_takes_an_alias_away_and_keeps_a_note_on_a_bundles_and_a_models_page(operator, held, kind, named):
+    named = named or [held["model"].pk]
+    shown = {"version": "v1"}
+    operator.post(reverse(f"{kind}-alias", args=named), shown | {"alias": "serving"})
+    assert "Remove the alias serving" in text(operator, kind, *named)
+    gone = operator.post(reverse(f"{kind}-alias-remove", args=named), shown | {"alias": "serving"}, follow=True)
+    assert "serving points at nothing any more." in gone.content.decode()
+    assert "Remove the alias" not in text(operator, kind, *named)
+    operator.post(reverse(f"{kind}-note", args=named), shown | {"description": "From <May>"})
+    assert text(operator, kind, *named).count("From &lt;May&gt;") == 2, "under the name, and in the form"
+    operator.post(reverse(f"{kind}-note", args=named), shown | {"description": ""})
+    assert "From &lt;May&gt;" not in text(operator, kind, *named)
+
+
+def test_the_alias_of_a_champion_stays_on_the_models_page(operator, held):
+    model = held["model"]
+    WorkloadReference.objects.create(workload=held["run"].workload, name="champion", version=model, moved_by="mara")
+    place_alias(model.artifact, "champion", model, actor=LOCAL)
+    refused = operator.post(reverse("evaluations:model-alias-remove", args=[model.pk]), {"alias": "champion"})
+    assert refused.status_code == 409 and "is the champion of the workload triage" in refused.content.decode()
+    assert model.aliases.get().name == "champion"
 
 
 @pytest.mark.parametrize(("fields", "said"), [

@@ -15,7 +15,7 @@ VERSION = 1
 # a test on each side compares it with the schema file that lies beside this module.
 FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "started": (("pid", "versions"), ("prepared",)),
-    "stage": (("name",), ("done", "total", "unit")),
+    "stage": (("name",), ("done", "peak_memory_bytes", "total", "unit")),
     "progress": (("done",), ("total", "unit")),
     "hparams": (("values", "sha"), ()),
     "engine_config": (("requested", "resolved"), ()),

@@ -27,6 +27,7 @@ from transformers.utils import logging as transformers_logging
 from optimize_child.answers import Asked, Limits, answer_all
 from optimize_child.job import Job
 from optimize_child.local_socket import listen
+from optimize_child.memory import peak_memory
 from optimize_child.models import load_model
 from optimize_child.questions import answer_text, stop_ids
 from optimize_child.template import TemplateRefused
@@ -183,7 +184,8 @@ class Bench:
 
     def _tell(self) -> None:
         self.told = time.monotonic()
-        self.job.events.emit("stage", name=READY, done=self.answered)
+        memory = peak_memory(self.job.plan["device"]["kind"])["peak_memory_bytes"]
+        self.job.events.emit("stage", name=READY, done=self.answered, peak_memory_bytes=memory)
 
     def _attend(self, client: Client) -> bool:
         """Answer what a client sent; False where it is to be let go."""
