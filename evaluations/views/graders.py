@@ -1,6 +1,7 @@
 """The page of graders: choose one, paste an answer, see the verdict before anything is spent."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -84,7 +85,21 @@ def _form(rule: Rule | Kind, shown: Mapping[str, Any]) -> dict[str, Any]:
               for parameter in rule.parameters]
     return {"rule": rule, "rules": [*RULES.values(), *KINDS.values()], "fields": fields,
             "asks_prompt": isinstance(rule, Kind), "asked": shown.get("asked", ""),
-            "expected": shown.get("expected", ""), "answer": shown.get("answer", "")}
+            "expected": shown.get("expected", ""), "answer": shown.get("answer", "")} | _from_a_terminal(rule, shown)
+
+
+def _from_a_terminal(rule: Rule | Kind, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The command and the body of the request that try what the form holds; the bare grader where that is refused."""
+    try:
+        reference = _reference(rule, shown)
+    except OperationError:
+        reference = rule.name
+    row = {"answer": shown.get("answer", ""), "expected": shown.get("expected", "")}
+    told = shown.get("instructions", "").strip() if isinstance(rule, Kind) else ""
+    flags = [f"--{name} {shlex.quote(text)}" for name, text in row.items() if text or name == "answer"]
+    flags += [f"--grader-instructions {shlex.quote(told)}"] if told else []
+    return {"command": " ".join(["graders run", shlex.quote(reference), *flags]),
+            "body": {"grader": reference, "rows": [row]} | ({"graderInstructions": told} if told else {})}
 
 
 def _written(rule: Rule, stated: Mapping[str, Any]) -> dict[str, Any]:

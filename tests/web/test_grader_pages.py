@@ -159,6 +159,16 @@ def test_a_grader_that_is_refused_says_why_beside_the_form_and_nothing_said_is_m
     assert viewer.get(address, {"grader": "frog"}).status_code == 404
 
 
+def test_the_page_says_how_a_terminal_tries_the_same(viewer):
+    address = reverse("evaluations:graders")
+    shown = html.unescape(viewer.get(address, {"grader": "answer-line"}).content.decode())
+    assert "graders run answer-line --answer '9 eggs" in shown and '"rows": [{"answer": "9 eggs' in shown
+    shown = html.unescape(viewer.get(address, {"grader": "numeric"}).content.decode())
+    assert """graders run 'numeric:{"absolute": 0.01}' --answer""" in shown
+    sent = {"grader": "weighted", "terms": "{", "answer": "it's 4"}
+    assert "graders run weighted --answer" in html.unescape(viewer.post(address, sent).content.decode())
+
+
 def test_a_page_opens_with_what_a_reference_says(viewer):
     shown = viewer.get(reverse("evaluations:graders"), {"reference": 'contains:{"texts":["refund","5 days"]}'})
     assert "refund\n5 days</textarea>" in shown.content.decode()
