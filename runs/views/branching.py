@@ -31,7 +31,8 @@ OFFERED = 200
 RESTORES = (
     (AUTO, "Automatic", "Keeps the training state wherever that is possible, and says why where it is not."),
     (TRAINING_STATE, "Training state", "Optimizer, random generators and place in the data go on; the schedule spans "
-                                       "the branch's own updates. Only the learning rate may change."),
+                                       "the branch's own updates. Only the learning rate and the validation frequency "
+                                       "may change."),
     (WEIGHTS, "Weights", "The adapter alone. Optimizer, schedule and data begin anew; any setting may change."))
 FIELDS = ("snapshot", "steps", "epochs", "max_steps", "restore", "overrides", "grid", "config_name", "description")
 WishOf = Callable[[HtmxRequest, Run], Wish]
