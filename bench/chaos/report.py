@@ -11,14 +11,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Played:
-    """A round that was played: the kinds of its two runs, seconds, jobs, each fault's kind and moment, what was lost,
+    """A round that was played: the kinds of its runs, seconds, jobs, each fault's kind and moment, what was lost,
     and the kinds of the faults that found nothing to strike.
 
     One that `is_whole` reached its end; behind any other the box was not worth going on with.
     """
 
     number: int
-    lives: tuple[str, str]
+    lives: tuple[str, ...]
     seconds: int
     attempts: int
     faults: tuple[tuple[str, str], ...]
@@ -30,6 +30,11 @@ class Played:
         moments = "; ".join(moment for _, moment in self.faults) or "no fault found anything to strike"
         return "".join((f"  round {self.number:3} {' and '.join(self.lives)}, {self.seconds} s: {moments}",
                         *(f"\n    LOST: {what}" for what in self.lost)))
+
+
+def unplayable(number: int, lives: tuple[str, ...], error: Exception) -> Played:
+    """A round behind which the box itself did not come back."""
+    return Played(number, lives, 0, 0, (), (f"could not be played to its end: {str(error)[:2000]}",), is_whole=False)
 
 
 @dataclass
@@ -79,8 +84,9 @@ class Tally:
         return [f"round {played.number}, {what}" for played in self.played for what in played.lost]
 
 
-def read_tally(path: Path, seed: int) -> Tally:
-    """The tally of a report, or a new one whose first line states the seed. Raises ValueError for another seed's."""
+def read_tally(path: Path, seed: int | str) -> Tally:
+    """The tally of a report, or a new one whose first line states the seed, or the word for what is aimed. Raises
+    ValueError for another one's."""
     if not path.exists():
         path.write_text(json.dumps({"seed": seed}) + "\n")
     first, *lines = path.read_text().splitlines()

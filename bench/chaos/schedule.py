@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 STEPS, SAVE_EVERY = 80, 8
 LIVES = ("sft", "dropout", "dpo", "branch")
 FEWEST_FAULTS, MOST_FAULTS = 18, 26
+FIRST_ROUNDS = 2
+"""Rounds that meet every kind once between them, so that a short campaign has met them all."""
 DEALT = 5
-"""Faults of a round whose kinds are dealt in turn, so that a campaign meets the rare ones too; the others are drawn."""
-MOST_DEATHS = 3
+"""Faults of a later round whose kinds are dealt in turn, so that it meets the rare ones too; the others are drawn."""
+MOST_DEATHS = 4
 """Of a run's jobs in a round: fewer than the attempts in a row that a run may lose without a new save."""
 DEADLY = ("the job", "the shepherd", "the power", "a bit", "file short", "too late")
+BY_PLAN = "pause where its plan says"
 
 WEIGHTS = {
     "kill the job": 10,
@@ -43,6 +46,7 @@ WEIGHTS = {
     "restart the box": 1,
     "pause and save": 5,
     "pause at the latest": 4,
+    BY_PLAN: 4,
     "cancel another run": 2,
     "cancel another run as it ends": 2,
     "set the clock forward": 2,
@@ -85,6 +89,10 @@ class Round:
     lives: tuple[str, str]
     faults: tuple[Fault, ...]
 
+    def pauses_at(self, life: int) -> int | None:
+        """The update at which the descriptor of one of the runs states that it pauses."""
+        return next((fault.step for fault in self.faults if (fault.kind, fault.life) == (BY_PLAN, life)), None)
+
 
 def rounds(seed: int) -> Iterator[Round]:
     """The rounds of a seed, without end; the same for ever."""
@@ -94,9 +102,10 @@ def rounds(seed: int) -> Iterator[Round]:
         number += 1
         rng = random.Random(f"{seed}/{number}")
         lives = (rng.choice(LIVES), rng.choice(LIVES))
-        drawn = rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=rng.randint(FEWEST_FAULTS, MOST_FAULTS) - DEALT)
-        faults = sorted((_fault(rng, kind) for kind in [*islice(deck, DEALT), *drawn]), key=lambda one: one.step)
-        yield Round(number, lives, tuple(_survivable(faults)))
+        faults = sorted((_fault(rng, kind) for kind in _kinds(number, deck, rng)), key=lambda one: one.step)
+        # Where a plan pauses, the run waits until it is resumed: what else meets it there comes behind that.
+        possible = sorted(_possible(_survivable(faults), lives), key=lambda one: (one.step, one.kind != BY_PLAN))
+        yield Round(number, lives, tuple(possible))
 
 
 def _dealt(rng: random.Random) -> Iterator[str]:
@@ -105,15 +114,38 @@ def _dealt(rng: random.Random) -> Iterator[str]:
         yield from rng.sample(list(WEIGHTS), len(WEIGHTS))
 
 
+def _kinds(number: int, deck: Iterator[str], rng: random.Random) -> list[str]:
+    if number <= FIRST_ROUNDS:
+        return list(islice(deck, len(WEIGHTS) // FIRST_ROUNDS))
+    drawn = rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=rng.randint(FEWEST_FAULTS, MOST_FAULTS) - DEALT)
+    return [*islice(deck, DEALT), *drawn]
+
+
 def _survivable(faults: list[Fault]) -> Iterator[Fault]:
-    """Without the deaths that would be a run's last, because it gives up then."""
+    """A death that would be a run's last, because it gives up then, is the other run's; without those of neither."""
     deaths = [0, 0]
     for fault in faults:
         if fault.is_deadly:
-            for life in (0, 1) if "power" in fault.kind else (fault.life,):
-                deaths[life] += 1
-            if max(deaths) > MOST_DEATHS:
+            if "power" not in fault.kind and deaths[fault.life] == MOST_DEATHS:
+                fault = replace(fault, life=1 - fault.life)
+            dying = (0, 1) if "power" in fault.kind else (fault.life,)
+            if any(deaths[life] == MOST_DEATHS for life in dying):
                 continue
+            for life in dying:
+                deaths[life] += 1
+        yield fault
+
+
+def _possible(faults: Iterator[Fault], lives: tuple[str, str]) -> Iterator[Fault]:
+    """A plan pauses once, between two updates, and not that of a branch, which has none of its own."""
+    left = [life for life in (0, 1) if lives[life] != "branch"]
+    for fault in faults:
+        if fault.kind == BY_PLAN:
+            if not left:
+                continue
+            life = fault.life if fault.life in left else left[0]
+            left.remove(life)
+            fault = replace(fault, life=life, step=min(max(fault.step, 1), STEPS - 1))
         yield fault
 
 
