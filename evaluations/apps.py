@@ -11,7 +11,7 @@ class EvaluationsConfig(AppConfig):
         """Offer scores, promotion and graders to the apps below, and say which evaluations still want their judges."""
         from evaluations.bundle_graders import canonical_bundle, sandbox_facts
         from evaluations.claims import list_claims
-        from evaluations.in_progress import evaluations_in_progress, pipelines_in_progress
+        from evaluations.in_progress import comparisons_in_progress, evaluations_in_progress, pipelines_in_progress
         from evaluations.judging import HOLDER, wants_judge
         from evaluations.operations.promotion import Promotions
         from evaluations.rules import KnownRules
@@ -29,6 +29,6 @@ class EvaluationsConfig(AppConfig):
         graders.provide_target("bundle", canonical_bundle)
         box.FACTS["bundles"] = sandbox_facts
         box.CLAIM_LISTERS.append(list_claims)
-        LISTERS.extend([evaluations_in_progress, pipelines_in_progress])
+        LISTERS.extend([evaluations_in_progress, comparisons_in_progress, pipelines_in_progress])
         HOLDERS[HOLDER] = wants_judge
         BOOKKEEPING.add("evaluations.Prediction")

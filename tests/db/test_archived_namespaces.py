@@ -108,6 +108,7 @@ def test_a_list_of_the_archived_namespace_shows_it_marked(client, held, plural, 
     if plural == "models":
         assert Registry().run(["models", "list", "--project", "triage"]) == 0
         assert "triage/tiny (archived)" in capsys.readouterr().out
+        assert client.get("/v1/registry/models", {"project": "triage"}).json()["models"] == found
 
 
 @pytest.mark.requirement("R294")
@@ -129,12 +130,15 @@ def test_references_into_an_archived_namespace_still_resolve_and_aliases_still_m
     dataset = held["dataset"]
     assert resolve_version("dataset", "triage/train") == dataset
     assert resolve_version("model", "triage/tiny:v1") == held["model"]
-    set_alias(dataset.artifact, "good", dataset, actor=LOCAL)
+    set_alias(resolve_version("dataset", "triage/train").artifact, "good", dataset, actor=LOCAL)
     assert resolve_version("dataset", "triage/train:good") == dataset
     assert annotate_version(dataset, description="a note", actor=LOCAL).description == "a note"
     other = make.make_workload("other", dataset="triage/train")
     row = start_evaluation(Request(model="acme/tiny", dataset="triage/train:v1", workload=other.name), actor=LOCAL)
     assert row.evaluation.dataset == dataset
+    make.make_device()
+    document = make.run_document(workload=other.name, config={"dataset": "triage/train:v1"})
+    assert submit_run(document, actor=LOCAL).run.config["dataset"] == dataset.content_hash
 
 
 @pytest.mark.requirement("R296")

@@ -56,6 +56,18 @@ def test_rows_are_read_by_position_with_the_line_they_stand_at():
     assert read_page(version, offset=99)["rows"] == []
 
 
+@pytest.mark.requirement("R126")
+def test_a_sample_is_all_rows_within_both_limits_and_else_those_each_object_begins_with():
+    version = version_of(*([row(f"q{shard}{number}") for number in range(4)] for shard in range(4)))
+    examples = example_set(version)
+
+    def sampled(rows, bytes_):
+        return [found.position for found in stored_rows.sampled_rows(examples, rows, bytes_)]
+
+    assert sampled(16, examples.size_bytes) == list(range(16))
+    assert sampled(16, examples.size_bytes // 2) == sampled(8, 10**6) == [0, 1, 4, 5, 8, 9, 12, 13]
+
+
 def test_rows_of_several_objects_are_one_sequence():
     version = version_of([row(f"a{number}") for number in range(5)], [row("b0"), b"", row("b1")], [row("c0")])
     page = read_page(version, offset=4, limit=3)

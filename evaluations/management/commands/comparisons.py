@@ -6,6 +6,7 @@ from urllib.parse import quote
 from evaluations.comparison_render import comparison_document
 from optimize_site.kernel.commands import NounCommand, arg, verb
 from optimize_site.kernel.ids import SHOWN
+from registry.commands.shown import marked
 
 ROUTE = "/v1/training/comparisons"
 
@@ -44,13 +45,14 @@ class Command(NounCommand):
         found = self.client.get(ROUTE, workload=workload, archived=archived, limit=limit, offset=offset)
         self.show(found, text=lambda page: self.table(
             ["ID", "WORKLOAD", "PHASE", "SOURCE", "STEP", "TARGETS", "WINNER", "CREATED"],
-            [[row["comparisonId"][:SHOWN], row["workload"], row["phase"], row["sourceRunId"][:SHOWN],
+            [[row["comparisonId"][:SHOWN], marked(row["workload"], row), row["phase"], row["sourceRunId"][:SHOWN],
               row["sourceStep"], row["targets"], (row["winnerRunId"] or "")[:SHOWN], row["createdAt"][:16]]
              for row in page["comparisons"]], right=["STEP", "TARGETS"]))
 
     def _record(self, found: dict[str, Any]) -> None:
         cost = found["cost"]
-        self.facts([("Comparison", found["comparisonId"]), ("Phase", found["phase"]),
+        self.facts([("Comparison", found["comparisonId"]), ("Workload", marked(found["workload"], found)),
+                    ("Phase", found["phase"]),
                     ("Source", f"run {found['sourceRunId'][:SHOWN]} at step {found['sourceStep']}"),
                     ("Dataset", found["dataset"]), ("Grader", found["grader"]),
                     ("Fan", f"{found['fan']} branches" if found["fan"] is not None else None),
