@@ -76,8 +76,9 @@ def _check_tools(facts: Facts) -> Iterator[Problem]:
     for path, dataset in _datasets(facts) if pages else []:
         if dataset.num_tool_rows:
             rows = "1 row that offers" if dataset.num_tool_rows == 1 else f"{dataset.num_tool_rows} rows that offer"
-            yield Problem(path, "tools_with_images", f"{dataset.reference} has {rows} tools, and a run over the images "
-                          f"of {pages} renders no tools: it would train unlike evaluation and serving.",
+            yield Problem(path, "tools_with_images", f"{dataset.reference} has {rows} tools, and under trl or verl a "
+                          f"run over the images of {pages} renders no tools: it would train unlike evaluation and "
+                          "serving.",
                           "Remove the tools from every row, or train the rows with images in a run of their own.")
 
 

@@ -26,6 +26,8 @@ SETTINGS = ("hyperparams.training.epochs", "hyperparams.training.microBatchPerGp
             "rlHyperparams.maxCompletionLength", "rlHyperparams.klBeta", "maxSeqLength",
             "model.gradientCheckpointing")
 """The settings of a configuration that steps and time depend on."""
+EXECUTION = ("deviceProfile", "gpus")
+"""And those of how it is executed."""
 
 
 @dataclass(frozen=True)
@@ -246,19 +248,21 @@ def estimate_cost(seconds: Figure, *, gpus: int, price: Price) -> Figure:
                   f"{seconds.value:,.0f} seconds of {devices} at {price.rate_per_hour:g} a device hour.")
 
 
-def settings_behind(config: Mapping[str, Any], stated: Collection[str]) -> list[dict[str, Any]]:
+def settings_behind(config: Mapping[str, Any], execution: Mapping[str, Any],
+                    stated: Collection[str]) -> list[dict[str, Any]]:
     """The settings that the estimates depend on, each with its value and whether the person stated it."""
-    found = ((path, _at(config, path)) for path in SETTINGS)
-    return [{"setting": shown_path(("config", *path.split("."))), "value": value,
-             "from": "stated" if f"config.{path}" in stated else "default"}
+    paths = [*(f"config.{path}" for path in SETTINGS), *(f"execution.{name}" for name in EXECUTION)]
+    found = ((path, _at({"config": config, "execution": execution}, path)) for path in paths)
+    return [{"setting": shown_path(tuple(path.split("."))), "value": value,
+             "from": "stated" if path in stated else "default"}
             for path, value in found if value is not _ABSENT]
 
 
 _ABSENT = object()
 
 
-def _at(config: Mapping[str, Any], path: str) -> Any:
-    node: Any = config
+def _at(settings: Mapping[str, Any], path: str) -> Any:
+    node: Any = settings
     for name in path.split("."):
         node = node.get(name, _ABSENT) if isinstance(node, Mapping) else _ABSENT
     return node

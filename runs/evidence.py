@@ -60,7 +60,7 @@ def estimates_for(resolved: Resolved, facts: Facts) -> dict[str, Any]:
         price=Price(rate_per_device_hour(profile), profile))
     found = at_most(found, SMOKE_ENDS) if smoke else found
     return found.document() | {"memory": _memory(resolved, facts, state),
-                               "settings": settings_behind(config, resolved.stated)}
+                               "settings": settings_behind(config, execution, resolved.stated)}
 
 
 # Rows ----------------------------------------------------------------------------------------------------------------

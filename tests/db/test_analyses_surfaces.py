@@ -9,6 +9,7 @@ from django.test import Client
 from datasets.management.commands import datasets as module
 from datasets.models import Analysis
 from optimize_site.kernel.auth import LOCAL_SECRET
+from registry.models import BaseModel
 from runs.evidence import count_sequences
 from tests import factories as make
 
@@ -123,7 +124,22 @@ def test_a_run_s_parts_give_its_steps_and_time_with_the_origin_of_each_value(cli
     assert set(found["seconds"]) == {"value", "source", "note"}
     origins = {setting["setting"]: setting["from"] for setting in found["settings"]}
     assert origins["training.epochs"] == "stated"
-    assert origins["training.validationFrequencySteps"] == "default"
+    assert origins["training.validationFrequencySteps"] == origins["execution.gpus"] == "default"
+
+
+@pytest.mark.requirement("R346")
+def test_the_time_is_that_of_the_execution_which_the_run_file_states(client, dataset):
+    make.make_device("gpu", kind="cuda", profile="h200")
+    BaseModel.objects.update(facts={"contextLength": 4096, "parameters": 10**12})
+    make.analyze(dataset, [100, 600, 40, 40])
+
+    def estimated(**execution):
+        return post(client, asked(config={}, execution=execution)).json()["estimates"]
+
+    slow, fast = estimated(deviceProfile="cpu"), estimated(deviceProfile="h200")
+    assert 0 < fast["seconds"]["value"] < slow["seconds"]["value"]
+    (stated,) = (row for row in fast["settings"] if row["setting"] == "execution.deviceProfile")
+    assert (stated["value"], stated["from"]) == ("h200", "stated")
 
 
 @pytest.mark.requirement("R346")

@@ -42,7 +42,7 @@ def test_tools_in_any_dataset_of_a_run_over_images_are_refused_where_they_were_c
     both = facts_of({"num_images": 3}, {"num_tool_rows": 2}, **vision())
     problem = only_problem(facts=both)
     assert (problem.path, problem.code) == ("config.data.validationDataset", "tools_with_images")
-    assert "has 2 rows that offer tools" in problem.message
+    assert "has 2 rows that offer tools, and under trl or verl a run over the images of triage/" in problem.message
     assert problems(facts=facts_of({"num_images": 3, "num_tool_rows": 1}, {}, **vision())) == {
         "config.dataset": "tools_with_images"}
     assert problems(facts=facts_of({"num_images": 3, "num_tool_rows": None}, {"num_tool_rows": 0}, **vision())) == {}

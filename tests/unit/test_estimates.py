@@ -137,7 +137,10 @@ def test_a_preference_run_s_reference_is_read_once_for_all_epochs_it_makes(train
 
 
 def test_each_setting_behind_the_estimates_says_whether_it_was_stated():
-    found = resolved({"hyperparams": {"training": {"epochs": 2}}})
-    listed = {row["setting"]: (row["value"], row["from"]) for row in settings_behind(found.config, found.stated)}
+    found = resolved({"hyperparams": {"training": {"epochs": 2}}}, execution={"gpus": 1})
+    listed = {row["setting"]: (row["value"], row["from"])
+              for row in settings_behind(found.config, found.execution, found.stated)}
     assert listed["training.epochs"] == (2, "stated")
+    assert listed["execution.gpus"] == (1, "stated")
+    assert listed["execution.deviceProfile"] == ("cpu", "default")
     assert listed["config.maxSeqLength"] == (2048, "default")
