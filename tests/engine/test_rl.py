@@ -224,6 +224,15 @@ def test_a_run_from_an_adapter_keeps_its_shape_and_holds_to_it_and_resumes_its_o
     assert told["resolved"]["policyLoss"]["reference"] == "the adapter it started from"
 
 
+@pytest.mark.requirement("R030", "R043")
+@pytest.mark.parametrize("how", ["warm start", "weights branch"])
+def test_a_run_from_an_adapter_begins_with_its_weights(train, how):
+    source = train(**{f"{RL}.maxSteps": 1})
+    begin = {"warm_start": warm_start_from(source)} if how == "warm start" else {"start": start_from(source, "weights")}
+    still = train(**{f"{RL}.maxSteps": 1, f"{RL}.optimizer.learningRate": 0.0, **begin})
+    assert jobs.adapter_bytes(still) == jobs.adapter_bytes(source)
+
+
 @pytest.mark.requirement("R247")
 def test_a_run_from_an_adapter_keeps_its_dropout(train):
     source = train(**{f"{RL}.maxSteps": 1, f"{RL}.lora.dropout": 0.25})
