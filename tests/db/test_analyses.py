@@ -98,9 +98,11 @@ def test_names_and_versions_with_the_same_examples_share_one_analysis(dataset):
     assert render.analysis_document(again.analysis)["datasets"] == ["triage/train:v1", "triage/copy:v1"]
 
 
-@pytest.mark.requirement("R345")
-def test_another_commit_or_another_version_of_the_product_is_another_analysis(dataset, monkeypatch):
+@pytest.mark.requirement("R105", "R345")
+def test_another_base_model_or_commit_or_version_of_the_product_is_another_analysis(dataset, monkeypatch):
     first = make.analyze(dataset, [10] * 4)
+    make.make_base_model("acme/other", revision="rev-1")
+    assert queries.find_analysis(dataset.content_hash, get_base_model("acme/other")) is None
     BaseModel.objects.update(revision="rev-2")
     assert start(dataset).is_new
     monkeypatch.setattr(operations, "VERSION", "9.9.9")

@@ -12,10 +12,11 @@ from datasets.analyses import operations as analyses
 from datasets.analyses import queries
 from datasets.models import Analysis, ExampleSet
 from optimize_site.kernel.auth import LOCAL
-from registry.models import BaseModel
+from registry.models import BaseModel, Version
 from runs import lengths, render
 from runs.errors import RunRefused
 from runs.lengths_text import check_words, lengths_rows
+from runs.management.commands.runs import Command
 from runs.models import Run
 from runs.operations import advance_run, check_run, submit_run
 from tests import factories as make
@@ -198,14 +199,18 @@ def test_a_submission_starts_the_analysis_and_the_run_waits_for_it_before_it_cla
     assert check_words(check) == f"training against the analysis {Analysis.objects.get().pk[:12]} (acme/tiny at rev-1)"
 
 
-@pytest.mark.requirement("R105")
-def test_a_run_with_a_long_row_fails_in_the_queue_and_never_had_a_device(box):
-    run = submit()
+@pytest.mark.requirement("R105", "R266")
+@pytest.mark.parametrize(("method", "format", "unit"), [("sft", "chat-jsonl-v1", "row"),
+                                                        ("dpo", "preference-jsonl-v1", "pair")])
+def test_a_run_with_a_long_row_fails_in_the_queue_and_never_had_a_device(box, method, format, unit):
+    for model in (ExampleSet, Version):
+        model.objects.update(format=format)
+    run = submit(config={"method": method})
     finish([100, 600, 100, 100])
     advance_run(run.pk)
     run.refresh_from_db()
     assert (run.phase, run.failure_code, run.num_attempts) == ("FAILED", "row_too_long", 0)
-    assert run.failure_reason.startswith("1 row longer than maxSeqLength 512: line 2 (600 tokens)")
+    assert run.failure_reason.startswith(f"1 {unit} longer than maxSeqLength 512: line 2 (600 tokens)")
 
 
 @pytest.mark.requirement("R107")
@@ -288,6 +293,20 @@ def test_a_dry_run_shows_the_lengths_of_both_datasets_and_where_they_come_from(b
     assert (validation["rows"], validation["longest"]) == (3, 800)
     for words in (f"analysis {analysis.pk[:12]}", "shipped chat template", "Optimize 0.1.0", "4 rows: median 300"):
         assert words in shown(found)
+
+
+@pytest.mark.requirement("R108", "R120")
+def test_the_commands_show_the_section_and_what_a_run_was_checked_against(box, tmp_path, capsys):
+    analysis = make.analyze(box, [100, 200, 300, 400])
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(document(300, "drop")))
+    assert Command().run(["start", "-f", str(file), "--dry-run"]) == 0
+    section = capsys.readouterr().out.split("\nLengths\n")[1].split("\n\n")[0]
+    for words in ("4 rows: median 300, p90 400, p99 400, longest 400 tokens", "1 row longer than 300",
+                  "suggested maxSeqLength 512", f"analysis {analysis.pk[:12]}: tokenizer acme/tiny at rev-1"):
+        assert words in section
+    assert Command().run(["get", submit().pk]) == 0
+    assert f"training against the analysis {analysis.pk[:12]} (acme/tiny at rev-1)" in capsys.readouterr().out
 
 
 @pytest.mark.requirement("R121")

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import tiny
 from optimize_child.analysis import chunks, measuring, whole
+from optimize_child.analysis.report import Totals
 from optimize_child.failures import Stopped
+from optimize_child.job import Job
 from optimize_child.lines import read_lines
 from optimize_child.masks import Conversation, Policy
 from optimize_child.template import ChatTemplate
@@ -174,6 +176,14 @@ def test_a_row_over_512_tokens_is_measured_with_its_last_turn_only(analyse, leng
     assert report["longestRows"][0]["trimmedTokens"] == lengths()[report["longestRows"][0]["row"], 1]
 
 
+@pytest.mark.requirement("R344", "R349")
+def test_a_row_is_over_a_limit_from_one_token_more_on():
+    totals = Totals()
+    totals.add(np.array([[512, 512, 1, 1], [513, 512, 1, 1], [2000, 513, 1, 1]]))
+    found = [(one["limit"], one["over"], one["overTrimmed"]) for one in totals.limits()]
+    assert found[:3] == [(512, 2, 1), (1024, 1, 0), (2048, 0, 0)]
+
+
 @pytest.mark.requirement("R350")
 def test_a_pair_is_as_long_as_the_longer_of_its_prompt_with_each_answer(analyse, lengths, tokenizer):
     pair = {"prompt": [USER], "chosen": ANSWER, "rejected": {"role": "assistant", "content": "late " * 40}}
@@ -287,16 +297,18 @@ def test_several_processes_and_stretches_give_what_one_gives(analyse, lengths, s
 
 
 @pytest.mark.requirement("R312")
-def test_memory_does_not_grow_with_the_dataset(analyse, small_chunks):
-    rows = tiny.ticket_rows(40)
-    analyse(rows)
+def test_memory_does_not_grow_with_the_dataset(plan_of, write_rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(whole, "cut", lambda files: chunks.cut(files, smallest=400_000))
+    rows = [{**row, "unread": "x" * 80_000} for row in tiny.ticket_rows(6)]
     peaks = []
-    for count in (1, 5):
+    for number, count in enumerate((1, 1, 8)):  # what is loaded once is no part of what rows take
+        plan = plan_of([write_rows(rows * count)], out=str(tmp_path / f"out-{number}"))
+        attempt = jobs.prepare(tmp_path / f"attempt-{number}", plan)
         tracemalloc.start()
-        analyse(rows * count)
+        whole.Analysis(Job(attempt)).run()
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.5 * peaks[0]
+    assert peaks[2] < 1.5 * peaks[1]
 
 
 def test_an_analysis_that_was_stopped_goes_on_where_it_was(

@@ -6,11 +6,13 @@ import jobs
 import pytest
 import tiny
 import torch
-from optimize_child import evaluate
+from optimize_child import evaluate, tokens
 from optimize_child.job import Job
 from optimize_child.lines import LineIndex, read_lines
+from optimize_child.masks import Policy
 from optimize_child.rl_prompts import Room, read_prompts
 from optimize_child.template import ChatTemplate
+from optimize_child.tokens import Reading
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.requirement("R312")]
 
@@ -79,6 +81,21 @@ def peak_bytes(work) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def test_a_supervised_run_holds_no_rows_but_those_it_is_rendering(write_rows, tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(tokens, "BATCH_ROWS", 2)
+    chat, reading = ChatTemplate(tokenizer), Reading(Policy(), 100_000, "error")
+
+    def peak(count: int) -> int:
+        rows = tiny.ticket_rows(count)
+        for row in rows:
+            row["unread"] = "x" * 10_000
+        file = write_rows(rows, f"rows-{count}.jsonl")
+        return peak_bytes(lambda: tokens.read_tokens([file], chat, reading, lambda _: None, tmp_path))
+
+    peak(4)
+    assert peak(40) < 1.5 * peak(10)
 
 
 def test_an_evaluation_holds_no_rows_but_those_it_is_asking(write_rows, tmp_path, base_model, monkeypatch):

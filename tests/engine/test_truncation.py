@@ -44,6 +44,7 @@ def text_of(tokenizer):
     return text_of
 
 
+@pytest.mark.requirement("R097")
 def test_a_turn_begins_with_a_user_message_and_what_stands_before_the_first_is_one():
     greeted = [SYSTEM, {"role": "assistant", "content": "hello"}, *TURNS[0], *LAST]
     assert turn_starts(greeted) == [1, 2, 4]
@@ -203,7 +204,18 @@ def test_f08_f10_what_a_long_row_is_hangs_neither_on_packing_nor_on_the_dataset(
         assert (training.labels == validation.labels).all()
         assert sorted(row for sequence in sequences for row in sequence) == [0, 1, 2]
         assert (len(sequences) < 3) is packing
-    assert data_fit(training)["turnsRemoved"] == training.turns_removed > 0
+    fit = data_fit(training)
+    assert (fit["trimmed"], fit["turnsRemoved"]) == (1, training.turns_removed) and training.turns_removed > 0
+
+
+@pytest.mark.requirement("R095", "R096")
+def test_drop_leaves_long_rows_out_of_each_dataset_and_empties_neither(read_run):
+    drop = {"config.data.truncation": "drop"}
+    (training, validation), _ = read_run([SHORT, LONG, NEVER], [SHORT, LONG], **drop)
+    assert (len(training), len(validation)) == (1, 1)
+    assert (data_fit(training)["tooLong"], data_fit(validation)["tooLong"]) == (2, 1)
+    with pytest.raises(JobFailure, match="No row of the validation dataset is left"):
+        read_run([SHORT], [LONG], **drop)
 
 
 @pytest.mark.requirement("R138")

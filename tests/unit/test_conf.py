@@ -14,6 +14,12 @@ def test_the_default_upload_limit_is_256_mebibytes():
     assert conf.setting(KEY) == 256 * 1024 * 1024
 
 
+@pytest.mark.requirement("R126")
+def test_a_dry_run_reads_20_000_examples_or_64_mebibytes_unless_the_box_says_otherwise():
+    assert conf.setting("trainer.dry-run.max-examples") == 20_000
+    assert conf.setting("trainer.dry-run.max-bytes") == 64 * 1024 * 1024
+
+
 def test_the_settings_file_wins_over_the_default(own_state):
     (own_state / "settings.toml").write_text("[trainer.datasets]\nmax-bytes = 1000\n")
     assert conf.setting(KEY) == 1000

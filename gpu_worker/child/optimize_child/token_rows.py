@@ -52,7 +52,7 @@ class RowStore:
     def __init__(self, folder: Path | None = None) -> None:
         self._ids = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - the arrays read from it as long as they live
         self._labels = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-        self._lengths: list[int] = []
+        self._lengths = array("i")
 
     def __len__(self) -> int:
         return len(self._lengths)

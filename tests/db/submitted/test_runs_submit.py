@@ -7,6 +7,7 @@ from django.db import connection
 from django.utils import timezone
 
 from datasets.models import ExampleSet
+from datasets.stored_rows import sampled_rows
 from optimize_site.kernel import scores
 from optimize_site.kernel.auth import LOCAL
 from optimize_site.kernel.errors import Forbidden
@@ -82,6 +83,8 @@ def test_findings_over_many_shards_read_all_within_the_limits_and_else_the_first
     found = check()["diagnostics"]
     assert (found["coverage"]["read"], found["coverage"]["total"]) == (16 * 3, 20 * 16)
     assert found["duplicates"]["first"][0] == {"position": 16, "sameAs": 0}
+    read = sampled_rows(ExampleSet.objects.get(), 48, 1 << 20)
+    assert sorted({row.position // 16 for row in read}) == [0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18]
     rows = text.diagnostics_rows(found)
     assert rows[0][1] == "Read 48 of 320 examples for these findings; the rest may differ."
     assert [label for label, _ in rows].index("Read") < [label for label, _ in rows].index("Duplicates")
