@@ -21,7 +21,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.mark.requirement("R219", "R230")
 @pytest.mark.parametrize("seed", range(5))
 def test_advantages_are_scores_beside_their_groups_mean_in_its_spread(seed):
-    scores = [random.Random(seed).choice([0, 0.1, 0.5, 1]) * 3 for _ in range(6)]
+    scores = [score * 3 for score in random.Random(seed).choices([0, 0.1, 0.5, 1], k=6)]
+    assert len(set(scores)) > 1
     found = group_advantages(scores)
     mean = sum(scores) / 6
     spread = math.sqrt(sum((score - mean) ** 2 for score in scores) / 5)
