@@ -76,9 +76,13 @@ def test_a_prompt_has_the_tokens_that_an_evaluation_asks_whatever_its_shape(trai
     asked = rows[1]["messages"][-2]
     asked["content"] = [{"type": "text", "text": asked["content"]}]
     attempt = train(rows, **{f"{RL}.maxSteps": 1, f"{RL}.groupSize": 2})
-    template = ChatTemplate(tokenizer)
-    lengths = [len(question_of(template, at, row).tokens) for at, row in enumerate(rows)]
-    assert tiny.events_of(attempt, "data_fit")[0]["totalTokens"] == sum(lengths)
+    asked["content"] = asked["content"][0]["text"]
+    texts = [tokenizer.apply_chat_template(row["messages"][:-1], tokenize=False, add_generation_prompt=True)
+             for row in rows]  # fmt: skip
+    assert all(text.endswith("<|im_start|>assistant\n") for text in texts)
+    tokens = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    assert tiny.events_of(attempt, "data_fit")[0]["totalTokens"] == sum(map(len, tokens))
+    assert prompt_tokens(rows) == tokens, "what an evaluation asks"
     assert {one["row"] for one in rollouts(attempt, 1)} == {0, 1}
 
 
