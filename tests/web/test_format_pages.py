@@ -19,7 +19,7 @@ def page(client, name):
 
 
 def test_token_rows_show_what_made_them_and_no_tools(viewer, monkeypatch):
-    found = TokenFiles([TokenFile(2, 5, 3, 3, 1)], [], 0)
+    found = TokenFiles([TokenFile(2, 5, 3, [[2, 1], [3, 1]], [[3, 1], [2, 2]])], [], 0)
     monkeypatch.setattr("datasets.formats.prepared.measure_files", lambda paths: found)
     register_dataset("shop/tokens", [prepared()], actor=LOCAL)
     text = page(viewer, "tokens")
