@@ -16,13 +16,14 @@ MAIN = ("box:home", "evaluations:workloads", "evaluations:workload", "evaluation
         "registry:base-models", "registry:base-model", "box:docs", "box:search", "runs:compare", "runs:branch",
         "runs:sweep", "runs:snapshot", "runs:rollouts", "evaluations:pipelines", "evaluations:pipeline",
         "evaluations:pipeline-new", "evaluations:comparisons", "evaluations:comparison", "evaluations:comparison-new",
-        "evaluations:graders")
+        "evaluations:graders", "evaluations:judges", "evaluations:judge", "runs:continue")
 
 
 def addresses(box):
     from django.urls import reverse
 
-    known = box | {"trial": box["second"]}
+    judge = make.make_judge(box["second"].model, "evaluation", box["second_score"].pk)
+    known = box | {"trial": box["second"], "judge": judge}
     paths = [address(name, known) for name in MAIN]
     paths += [f"{address('runs:detail', known)}?tab={tab}" for tab in ("snapshots", "branches")]
     dataset = address("datasets:detail", known)
