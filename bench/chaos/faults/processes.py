@@ -123,9 +123,11 @@ def wake_late(scene: Scene, fault: Fault) -> bool:
 
 
 def _is_settled_without_worker(scene: Scene) -> bool:
-    """Let the run's lease be long over; whether somebody freed the slot."""
+    """Let the run's lease be long over; whether somebody freed the slot. A worker that was stopped inside its own
+    transaction holds the lease's row and would be waited for without end: OperationalError says so, and it is woken."""
     held = "FROM kernel_lease WHERE released_at IS NULL AND holder_id = %s"
     with database(scene.box) as connection:
+        connection.execute("SET lock_timeout = '3s'")
         connection.execute("UPDATE kernel_lease SET expires_at = now() - interval '1 hour' WHERE released_at IS NULL"
                            " AND holder_id = %s", [scene.run_id])
         deadline = time.monotonic() + PATIENCE
