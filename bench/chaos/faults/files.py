@@ -128,10 +128,12 @@ def _beside(folder: Path) -> Iterator[Path]:
 
 
 def _copy(source: Path, to: Path) -> None:
-    """Lay what a folder holds into another, times and modes kept, since the newest attempt is found by its time."""
+    """Lay what a folder holds into another, times and modes kept, since the newest attempt is found by its time.
+    What has the same name there is replaced: a link cannot be laid over a link."""
     for entry in source.iterdir():
         if entry.is_dir():
-            shutil.copytree(entry, to / entry.name, symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(to / entry.name, ignore_errors=True)
+            shutil.copytree(entry, to / entry.name, symlinks=True)
 
 
 OF_A_JOB: dict[str, Callable[[Scene, Fault], bool]] = {
