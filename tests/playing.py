@@ -11,6 +11,7 @@ from optimize_site.kernel.models import Attempt
 from optimize_site.kernel.work import Ending, attempt_folder
 from runs import queries
 from runs.models import Run
+from runs.operations import advance_run
 from runs.work import RunWork
 
 WORK = RunWork()
@@ -76,6 +77,16 @@ def save_kind(folder, kind, step):
     manifest = json.dumps({"version": 2, "kind": kind, "step": step, "files": files}).encode()
     (folder / f"{kind}.manifest.json").write_bytes(manifest)
     return hashlib.sha256(manifest).hexdigest()
+
+
+def complete(run):
+    """Play a run to its end, with a save on the way."""
+    advance_run(run.pk)
+    attempt = claim(run)
+    say(run, attempt, STARTED, metrics(2), save(attempt, 2), metrics(4), save(attempt, 4, final=True))
+    end(run, attempt, "finished")
+    advance_run(run.pk)
+    return reread(run)
 
 
 def phases_of(run):

@@ -21,6 +21,13 @@ PAIR = json.dumps({"prompt": [{"role": "user", "content": "?"}], "chosen": {"rol
                    "rejected": {"role": "assistant", "content": "b"}}).encode() + b"\n"
 
 
+def write_rows(folder):
+    """A file of rows of some kinds, a blank line among them, and no LF at the end."""
+    path = folder / "rows.jsonl"
+    path.write_bytes((b"".join(row(number, tools=number % 5 == 0) for number in range(40)) + b"\n" + row(0))[:-1])
+    return path
+
+
 def announced(*bodies, reference="support/train", **more):
     return Announced(reference, [(hashlib.sha256(body).hexdigest(), len(body)) for body in bodies], **more)
 

@@ -15,8 +15,9 @@ from registry.workload_queries import get_workload
 from runs.errors import RunRefused
 from runs.models import Run
 from runs.operations import sweep_runs, tend_snapshots
-from tests.db.test_comparisons import branch, complete, parent, score, source  # noqa: F401 - a fixture
+from tests.db.test_comparisons import branch, parent, score, source  # noqa: F401 - a fixture
 from tests.db.test_pipelines import pipeline, ready, state  # noqa: F401 - fixtures
+from tests.playing import complete
 
 pytestmark = pytest.mark.django_db
 

@@ -18,10 +18,10 @@ from registry.models import BaseModel, Workload
 from runs.differences import differences
 from runs.management.commands.runs import Command as RunsCommand
 from runs.models import Run, Snapshot
-from runs.operations import advance_run, branch_run, register_candidate, tend_snapshots
+from runs.operations import branch_run, register_candidate, tend_snapshots
 from runs.operations.branching import Wish as Branch
 from tests.factories import chat_rows, make_adapter, make_dataset, make_device, make_run, put_weights
-from tests.playing import STARTED, claim, end, metrics, reread, save, say
+from tests.playing import complete
 
 pytestmark = pytest.mark.django_db
 
@@ -29,15 +29,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def state(tmp_path, monkeypatch):
     monkeypatch.setenv("OPTIMIZE_HOME", str(tmp_path))
-
-
-def complete(run):
-    advance_run(run.pk)
-    attempt = claim(run)
-    say(run, attempt, STARTED, metrics(2), save(attempt, 2), metrics(4), save(attempt, 4, final=True))
-    end(run, attempt, "finished")
-    advance_run(run.pk)
-    return reread(run)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from registry.models import BaseModel
 from registry.operations.bundles import register_bundle
 from registry.operations.workloads import set_evaluation
 from runs.models import Snapshot
-from runs.operations import advance_run, branch_run, tend_snapshots
+from runs.operations import branch_run, tend_snapshots
 from runs.operations.branching import Wish as Branch
 from tests.bundles import packed
 from tests.factories import (
@@ -34,7 +34,7 @@ from tests.factories import (
     run_job,
     tell_job,
 )
-from tests.playing import STARTED, claim, end, metrics, reread, save, say
+from tests.playing import STARTED, complete
 
 pytestmark = pytest.mark.django_db
 TEMPLATE, ROWS = "t" * 64, 4
@@ -85,16 +85,6 @@ def judged(row, *scores):
     return row
 
 
-def trained(run):
-    """The run's job played to its end, with a save on the way."""
-    advance_run(run.pk)
-    attempt = claim(run)
-    say(run, attempt, STARTED, metrics(2), save(attempt, 2), metrics(4), save(attempt, 4, final=True))
-    end(run, attempt, "finished")
-    advance_run(run.pk)
-    return reread(run)
-
-
 # A pipeline ----------------------------------------------------------------------------------------------------------
 
 
@@ -110,7 +100,7 @@ def at_its_gate(stated):
     """A pipeline whose model is trained, and the evaluation that a gate stands behind."""
     row = start_pipeline(stages(stated, minMeanScore=0.7), actor=LOCAL).pipeline
     advance_pipelines()
-    trained(row.stages.get(name="train").run)
+    complete(row.stages.get(name="train").run)
     advance_pipelines()
     return row, row.stages.get(name="first").evaluation
 
@@ -187,9 +177,9 @@ def test_a_model_is_promoted_on_the_scores_of_the_workloads_own_grader_alone(box
     ((0.75, 0.5, None, None), "COMPLETED", True), ((None,) * ROWS, "PARTIAL", False)])
 def test_models_are_compared_under_such_a_grader_by_the_mean_of_what_was_scored(
         box, stated, grader, second, phase, wins):
-    parent = trained(make_run())
+    parent = complete(make_run())
     source = Snapshot.objects.get(run=parent, step=2)
-    child = trained(branch_run(Branch(source, 2), actor=LOCAL).run)
+    child = complete(branch_run(Branch(source, 2), actor=LOCAL).run)
     wish = Wish(source.pk, dataset="triage/eval", branches=(child.pk,), grader=stated)
     row = create_comparison(wish, actor=LOCAL).comparison
     tend_snapshots()

@@ -28,17 +28,14 @@ from optimize_site.kernel.conf import home
 from optimize_site.kernel.errors import Forbidden, OperationError
 from optimize_site.kernel.models import Blob
 from registry.errors import MalformedLineage
-from tests.uploading import OPERATOR, PAIR, announced, opened, put, row, uploaded
+from tests.uploading import OPERATOR, PAIR, announced, opened, put, row, uploaded, write_rows
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def file(tmp_path):
-    """Rows of some kinds, a blank line among them, and no LF at the end."""
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes((b"".join(row(number, tools=number % 5 == 0) for number in range(40)) + b"\n" + row(0))[:-1])
-    return path
+    return write_rows(tmp_path)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from datasets import cutting, queries, sending_shards, upload_queries
-from datasets.errors import (
-    FileDoesNotFit,
-)
+from datasets.errors import FileDoesNotFit
 from datasets.identity import Identity
 from datasets.ingest import examine_file
 from datasets.models import Upload
@@ -21,17 +19,14 @@ from optimize_site.kernel.models import Blob
 from registry.management.commands.registry import Command as Registry
 from registry.models import Version
 from registry.queries import get_artifact
-from tests.uploading import opened, row, uploaded
+from tests.uploading import opened, row, uploaded, write_rows
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def file(tmp_path):
-    """Rows of some kinds, a blank line among them, and no LF at the end."""
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes((b"".join(row(number, tools=number % 5 == 0) for number in range(40)) + b"\n" + row(0))[:-1])
-    return path
+    return write_rows(tmp_path)
 
 
 def command(*argv):
