@@ -105,7 +105,7 @@ def plan_branch(wish: Wish, *, actor: Actor) -> Planned:
     found = [*_wish_problems(wish), *restoring, *resolved.problems]
     if not found:
         found += [*measure(resolved, facts)[0], *room_problems(resolved), *sampler_problems(resolved, facts)]
-    resolved = replace(resolved, stated=stated, total_steps=wish.steps or resolved.total_steps,
+    resolved = replace(resolved, stated=stated, total_steps=resolved.total_steps if wish.steps is None else wish.steps,
                        warnings=without_cold_start(resolved.warnings))
     return Planned(wish, mode, reason, document, parsed, facts, resolved, tuple(found))
 

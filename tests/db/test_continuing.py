@@ -183,6 +183,12 @@ def test_a_budget_that_says_nothing_or_two_things_is_refused(parent, budget, cod
         branch_run(wish, actor=LOCAL)
 
 
+def test_a_dry_run_says_the_steps_that_it_refuses(parent):
+    planned = plan_branch(Wish(Snapshot.objects.get(run=parent, step=2), 0), actor=LOCAL)
+    assert [problem.code for problem in planned.problems] == ["no_steps"]
+    assert planned.resolved.total_steps == 0
+
+
 def test_a_submission_with_another_horizon_is_another_request(parent):
     source = Snapshot.objects.get(run=parent, step=2)
     branch_run(Wish(source, epochs=2, submission_id="s"), actor=LOCAL)
