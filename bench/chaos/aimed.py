@@ -62,7 +62,7 @@ class Passage:
                 if started.done() or aim.phase in WITH_A_JOB:
                     self.run_id = started.result()
                 if aim.phase == "PAUSED":
-                    pool.submit(self._ask, "resume")
+                    pool.submit(self._resume)
                 self._pass(aim)
             self.run_id = started.result()
         finally:
@@ -175,6 +175,11 @@ class Passage:
 
     def _is_back(self, before: dict[str, int]) -> bool:
         return all(self.box.service(name)["restarts"] > count for name, count in before.items()) and self.box.is_ready()
+
+    def _resume(self) -> None:
+        """Once the run rests: a box that is slow would refuse to go on with one that is still coming to it."""
+        wait_until(lambda: self.places.phase_of(self.run_id) in {"PAUSED", *running.OVER}, PATIENCE, "the rest", NEAR)
+        self._ask("resume")
 
     def _ask(self, what: str, **body: str) -> None:
         """An operator's request; one that the box refuses came too late."""
