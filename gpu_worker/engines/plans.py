@@ -256,7 +256,13 @@ class PreviewPlan(Plan, frozen=True, kw_only=True):
 
 
 class ReplayPlan(SupervisedPlan, frozen=True, kw_only=True):
-    """A stretch of a run's updates once more, from the save in `resume` to the one at `pause_at` or at its end."""
+    """A stretch of a run's updates once more, from the save in `resume` to the one at `pause_at` or at its end; what
+    only learning from rewards needs is stated where the run learned so."""
+
+    scorer: ScorerPart | None = None
+    failed_updates: int = 0
+    sampler: SamplerPart = SamplerPart()
+    warm_start: WarmStartPart | None = None
 
 
 PLAN_TYPES: dict[str, type[Plan]] = {"sft": SupervisedPlan, "dpo": SupervisedPlan, "grpo": ReinforcementPlan,

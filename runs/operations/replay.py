@@ -12,14 +12,16 @@ from optimize_site.kernel.short_jobs import run_short_job
 from optimize_site.kernel.work import attempt_folder
 from runs import queries
 from runs.models import Run, Snapshot
+from runs.operations.judging import judges_of
 from runs.snapshots import MANIFESTS, digest_of, kinds_of, verify_kind
 from runs.verify_records import Checked
 
-METHODS = ("sft", "dpo")
 MOST_SECONDS, START_SECONDS, SLACK = 600.0, 90.0, 4
 STATED_BY_ATTEMPT = ("version", "attempt", "subject", "threads", "device", "unwatched_seconds")
 COMPARED = ("adapter_model.safetensors", "adapter_config.json", "optimizer.pt", "scheduler.pt", "rng_state.pth")
 """The rest of a save names the attempt that wrote it."""
+FIGURES = ("reward", "loss")
+"""Of each update; other rewards make another loss, so they are told first."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ def replay(run: Run) -> Checked:
     stretch = newest_stretch(run)
     seconds = _seconds_of(run, stretch)
     plan = _recorded_plan(stretch.last)
+    _check_who_sampled(run, plan)
     found = run_short_job(_plan_of(plan, stretch), kind="replay", threads=plan["threads"],
                           seconds=START_SECONDS + SLACK * seconds)["report"]
-    problems = (*_other_bytes(stretch, found["files"]), *_other_losses(run, stretch, found["losses"]))
+    problems = (*_other_bytes(stretch, found["files"]), *_other_figures(run, stretch, found["figures"]))
     return Checked("replay", stretch.updates, f"updates from {stretch.from_step} to {stretch.last.step}", problems)
 
 
@@ -60,12 +63,20 @@ def newest_stretch(run: Run) -> Stretch:
 
 
 def _check_that_bytes_repeat(run: Run) -> None:
-    if run.method not in METHODS or run.smoke:
-        what = "is a smoke check" if run.smoke else f"learns by {run.method}"
-        raise _refusal(run, what, f"Runs that learn by {' or '.join(METHODS)} can be trained again.")
+    if run.smoke:
+        raise _refusal(run, "is a smoke check", "Start the check again: it takes a few minutes.")
+    if judges_of(run):
+        raise _refusal(run, "is rewarded by a model", "That model holds a device only while the run is open; runs "
+                       "whose reward is code or rules can be trained again.")
     if run.execution["deviceProfile"] != "cpu":
         raise _refusal(run, f"trains on {run.execution['deviceProfile']}", "On a processor the same updates give the "
                        "same bytes; on a GPU nobody promises that.")
+
+
+def _check_who_sampled(run: Run, plan: Mapping[str, Any]) -> None:
+    if (plan.get("sampler") or {}).get("kind") == "vllm":
+        raise _refusal(run, "was sampled for by vLLM", "vLLM does not repeat its completions bit for bit; runs that "
+                       "sample with their own model (trainer.rollouts.sampler) can be trained again.")
 
 
 def _seconds_of(run: Run, stretch: Stretch) -> float:
@@ -128,11 +139,13 @@ def _recorded(folder: Path, kind: str, digest: str) -> dict[str, str]:
     return {name: entry["sha256"] for name, entry in files.items()}
 
 
-def _other_losses(run: Run, stretch: Stretch, found: Mapping[str, float]) -> Iterator[str]:
-    """The first update whose loss was another one."""
+def _other_figures(run: Run, stretch: Stretch, found: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """The first update whose reward or loss was another one."""
     rows = run.metrics.filter(step__gt=stretch.from_step, step__lte=stretch.last.step).order_by("step")
     for row in rows:
-        again = found.get(str(row.step))
-        if again != row.values.get("loss"):
-            yield f"The loss of update {row.step} was {row.values.get('loss')}; trained again it is {again}."
-            return
+        again = found.get(str(row.step), {})
+        for name in FIGURES:
+            if again.get(name) != row.values.get(name):
+                yield (f"The {name} of update {row.step} was {row.values.get(name)}; trained again it is "
+                       f"{again.get(name)}.")
+                return

@@ -17,6 +17,7 @@ from runs import queries
 from runs.management.commands.runs import Command
 from runs.models import Metric, Run
 from runs.operations import advance_run, pause_run, register_candidate, resume_run, tend_snapshots, verify_run
+from runs.operations.replay import replay
 from tests.factories import make_device, make_run
 from tests.playing import STARTED, claim, end, metrics, reread, save, say
 
@@ -210,8 +211,8 @@ def trained_again(done, monkeypatch):
                                 "validation": {"files": []}, "execution": {"saveEvery": 2}, "pause_at": None}))
     files = {name: hashlib.sha256(path.read_bytes()).hexdigest()
              for path in queries.folder_of_snapshot(done.snapshots.get(step=5)).iterdir() for name in [path.name]}
-    told["answer"] = {"step": 5, "files": files, "losses": {str(row.step): row.values["loss"]
-                                                           for row in done.metrics.all()}}
+    told["answer"] = {"step": 5, "files": files, "figures": {str(row.step): {"loss": row.values["loss"]}
+                                                            for row in done.metrics.all()}}
     return told
 
 
@@ -236,9 +237,12 @@ def test_other_bytes_are_told_by_the_file_they_are_in(done, trained_again, name,
 
 
 def test_the_first_update_with_another_loss_is_named(done, trained_again):
-    trained_again["answer"]["losses"]["5"] = 9.5
+    trained_again["answer"]["figures"]["5"]["loss"] = 9.5
     problem, = replayed(done)["problems"]
     assert problem.startswith("The loss of update 5 was ") and problem.endswith("trained again it is 9.5.")
+    trained_again["answer"]["figures"]["5"]["reward"] = 0.5
+    problem, = replayed(done)["problems"]
+    assert problem == "The reward of update 5 was None; trained again it is 0.5."
 
 
 def test_a_replay_is_refused_where_bytes_are_not_promised_or_it_would_take_too_long(done, trained_again):
@@ -251,6 +255,23 @@ def test_a_replay_is_refused_where_bytes_are_not_promised_or_it_would_take_too_l
     done.save()
     with pytest.raises(Refused, match="trains on h100; no stretch of it can be replayed"):
         verify_run(done, replayed=True, actor=LOCAL)
+
+
+@pytest.mark.parametrize(("method", "sampler", "reward", "why"), [
+    ("grpo", "own", [{"name": "vowels"}], ""),
+    ("gspo", "own", [{"name": "vowels"}], ""),
+    ("grpo", "vllm", [{"name": "vowels"}], "was sampled for by vLLM"),
+    ("grpo", "own", [{"name": "taste", "judge": {"modelId": "m"}}], "is rewarded by a model")])
+def test_a_run_that_learned_from_rewards_is_trained_again_unless_what_answered_it_does_not_repeat(
+        done, trained_again, method, sampler, reward, why):
+    done.method, done.references = method, done.references | {"reward": reward}
+    plan = attempt_folder(queries.attempts_of(done).last().pk) / "plan.json"
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"sampler": {"kind": sampler}}))
+    if why:
+        with pytest.raises(Refused, match=why):
+            replay(done)
+    else:
+        assert replay(done).problems == ()
 
 
 def test_nothing_is_trained_again_of_a_run_that_disagrees_already(done, trained_again):

@@ -63,6 +63,11 @@ def test_a_run_over_rewards_starts_from_a_registered_adapter(http, rewarded, con
     assert metrics(http, continued)[0]["kl"] == 0, "the penalty is towards what it started from"
 
 
+def test_a_run_over_rewards_is_trained_again_to_the_bytes_it_recorded(http, continued):
+    checks = http.get(f"/v1/training/runs/{continued['runId']}/verify?replay=true")["checks"]
+    assert [(check["count"], check["problems"]) for check in checks if check["name"] == "replay"] == [(2, [])], checks
+
+
 @pytest.mark.requirement("R029")
 def test_a_function_of_a_registered_bundle_scores_every_completion_of_a_run(http, continued):
     if not find_walls().is_sandbox:

@@ -31,18 +31,14 @@ from optimize_child.trainer import SupervisedTrainer
 
 def run(job: Job) -> None:
     """The whole of one attempt, from its plan to its last event."""
-    job.plan = {**job.plan, "config": as_supervised(job.plan["config"]), "validation": None}
-    run_ = ReinforcementRun(job)
-    try:
-        sft.follow(run_)
-    finally:
-        run_.close()
+    sft.follow(ReinforcementRun(job))
 
 
 class ReinforcementRun(sft.Run):
     """One attempt of a reinforcement run; an example is a prompt, and an update all that is sampled of its prompts."""
 
     def __init__(self, job: Job) -> None:
+        job.plan = {**job.plan, "config": as_supervised(job.plan["config"]), "validation": None}
         super().__init__(job)
         self.rl = self.config["rlHyperparams"]
         self.warm_start = WarmStart(self.plan["warm_start"]) if self.plan.get("warm_start") else None

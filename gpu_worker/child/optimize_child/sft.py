@@ -52,12 +52,15 @@ def follow(run_: Run) -> None:
     transformers_logging.set_verbosity_warning()
     transformers_logging.disable_progress_bar()
     torch.set_num_threads(run_.plan["threads"])
-    run_.read_rows()
-    if run_.already_done():
-        run_.carry_over()
-        return
-    run_.build()
-    run_.train()
+    try:
+        run_.read_rows()
+        if run_.already_done():
+            run_.carry_over()
+            return
+        run_.build()
+        run_.train()
+    finally:
+        run_.close()
 
 
 class Run:
@@ -74,6 +77,9 @@ class Run:
         self.source = Source(job.plan["start"]) if job.plan.get("start") else None
         self.base = Path(job.plan["base_model"]["folder"])
         self.runtime = RuntimeRecord(job.events, self.device)
+
+    def close(self) -> None:
+        """Let what runs beside the job end: nothing does beside one that learns from rows."""
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
