@@ -89,8 +89,16 @@ def test_half_the_sequences_of_a_pass_of_pairs_are_half_of_its_pairs(device, pai
 
 
 @pytest.mark.requirement("R358")
+@pytest.mark.parametrize(("group", "halved"), [(8, 4), (3, 1), (1, None)])
+def test_half_the_sequences_of_a_pass_of_completions_are_half_of_a_prompt_s(device, group, halved):
+    run = waiting()
+    run.config = {"method": "grpo", "rlHyperparams": {"groupSize": group}}
+    assert (halved_execution(run) or {}).get("microBatchSequences") == halved
+
+
+@pytest.mark.requirement("R358")
 @pytest.mark.parametrize("changes", [{"execution": {"microBatchSequences": 2}},
-                                     {"config": {"hyperparams": {"training": {"microBatchPerGpu": 1}}}}])
+                                     {"config": {"hyperparams": {"training": {"microBatchPerGpu": 4}}}}])
 def test_a_run_that_stated_its_pass_fails_and_says_what_to_change(device, changes):
     run = out_of_memory(waiting(**changes))
     advance_run(run.pk)

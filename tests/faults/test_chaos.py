@@ -10,10 +10,11 @@ from bench.chaos.aimed import Passage
 from bench.chaos.aims import JOB, PLACES, POWER, WITH_A_JOB, kinds_at, passages
 from bench.chaos.campaign import Campaign
 from bench.chaos.faults import FAULTS, OF_A_RUN
-from bench.chaos.faults.files import small_disk_over
+from bench.chaos.faults.files import SAVED_FILES, small_disk_over
 from bench.chaos.report import Played, read_tally
 from bench.chaos.schedule import BY_PLAN, FIRST_ROUNDS, MOST_DEATHS, STEPS, WEIGHTS, rounds
 from runs.phases import PHASES
+from runs.snapshots import FILES, MANIFESTS
 from tests.e2e import running
 
 SEED, FAULTS_INJECTED = 264, 20
@@ -45,6 +46,10 @@ def test_a_long_campaign_meets_every_fault_and_no_run_dies_more_often_than_it_ma
     plans = [(each.lives[fault.life], fault.step, each.pauses_at(fault.life))
              for each in many for fault in each.faults if fault.kind == BY_PLAN]
     assert all(kind != "branch" and 0 < step == at < STEPS for kind, step, at in plans)
+
+
+def test_any_file_of_a_save_may_be_spoiled():
+    assert sorted(SAVED_FILES) == sorted([*MANIFESTS.values(), *(name for names in FILES.values() for name in names)])
 
 
 def test_the_first_rounds_of_the_seed_that_the_tests_play_meet_every_kind_once():

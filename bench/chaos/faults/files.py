@@ -21,8 +21,8 @@ BUSY_SECONDS = 20.0
 FULL = "the disk was full"
 """Stands among what was damaged: a run may have ended for it."""
 DISK = "1g"
-STATE_FILES = ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json",
-               "position.json", "weights.manifest.json", "state.manifest.json")  # fmt: skip
+SAVED_FILES = ("adapter_model.safetensors", "adapter_config.json", "optimizer.pt", "scheduler.pt", "rng_state.pth",
+               "trainer_state.json", "position.json", "weights.manifest.json", "state.manifest.json")  # fmt: skip
 
 
 def damage(scene: Scene, fault: Fault, how: Callable[[Path, float], None]) -> bool:
@@ -35,9 +35,9 @@ def damage(scene: Scene, fault: Fault, how: Callable[[Path, float], None]) -> bo
     if not job or not save:
         return False
     kill(job)
-    path = save / STATE_FILES[int(fault.pick * len(STATE_FILES))]
+    path = save / SAVED_FILES[int(fault.pick * len(SAVED_FILES))]
     if not path.exists():
-        path = save / STATE_FILES[0]
+        path = save / SAVED_FILES[0]
     path.chmod(0o600)
     how(path, fault.pick)
     scene.damaged.add(save.name)
