@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from runs.phases import title
+from runs.text import last_words
 
-BRANCH_COLUMNS = ("RUN", "SOURCE STEP", "STEPS", "RESTORE", "PHASE", "LOSS", "CONFIG", "CHANGES")
+BRANCH_COLUMNS = ("RUN", "SOURCE STEP", "STEPS", "RESTORE", "PHASE", "LAST", "CONFIG", "CHANGES")
 POINT_COLUMNS = ("RUN", "VALUES", "RESTORE", "PHASE")
 
 
 def branch_rows(branches: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
     """Branches as table rows."""
     return [[row["runId"][:12], row["sourceStep"], row["budgetSteps"], row["restoreMode"], title(row["phase"]),
-             f"{row['lastLoss']:.4f}" if row["lastLoss"] is not None else None,
-             row["configName"] or row["configHash"][:12],
+             last_words(row), row["configName"] or row["configHash"][:12],
              ", ".join(path.removeprefix("config.") for path in row["overrides"]) or None] for row in branches]
 
 

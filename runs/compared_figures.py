@@ -1,10 +1,12 @@
-"""Which figure runs are compared by: what each method reports, under its name in the interface. Pure."""
+"""Which figure runs are listed and compared by: what each method reports, under its name in the interface. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from optimize_site.kernel.errors import InvalidInput
 from runs.errors import RunsNotComparable
+from runs.loss_windows import is_number
 from runs.models import Run
 
 
@@ -58,6 +60,21 @@ def kind_of(runs: Sequence[Run]) -> Kind:
 
 def _kind(method: str) -> Kind:
     return next(kind for kind in KINDS if method in kind.methods)
+
+
+def newest_figures(updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a run's summary keeps of the figures of its newest updates. An update without a reward, since none of its
+    completions was scored, leaves the one before."""
+    rewards = [values["reward"] for values in updates if values.get("reward") is not None]
+    return {"lastLoss": updates[-1].get("loss")} | ({"lastReward": rewards[-1]} if rewards else {})
+
+
+def last_figure(run: Run) -> dict[str, Any] | None:
+    """The newest value of what a run is listed by, `{"name", "value"}`: its loss, or its reward where it learns from
+    one. None before an update reported it."""
+    name = _kind(run.method).figures[0].name
+    value = run.summary.get({"loss": "lastLoss", "reward": "lastReward"}[name])
+    return {"name": name, "value": value} if is_number(value) else None
 
 
 def figure_of(kind: Kind, name: str) -> Figure:

@@ -5,6 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from runs import queries
+from runs.compared_figures import last_figure
 from runs.models import Run
 
 DEEPEST = 100
@@ -53,5 +54,5 @@ def branch_document(run: Run) -> dict[str, Any]:
             "budgetSteps": run.total_steps, "observedStep": run.observed_step,
             "restoreMode": run.restore_mode or None, "restoreReason": run.restore_reason or None,
             "overrides": sorted(run.stated) if run.parent_id else [], "sweepPoint": run.sweep_point,
-            "lastLoss": run.summary.get("lastLoss"), "modelId": run.model_id,
+            "lastLoss": run.summary.get("lastLoss"), "lastFigure": last_figure(run), "modelId": run.model_id,
             "model": run.model.reference if run.model else None, "createdAt": run.created_at}

@@ -26,10 +26,11 @@ class Node:
 
     @property
     def progress(self) -> str:
-        """Its updates and its loss."""
+        """Its updates and its newest figure."""
         total = f" of {self.run['budgetSteps']:,}" if self.run["budgetSteps"] else ""
-        loss = f", loss {self.run['lastLoss']:.4g}" if isinstance(self.run["lastLoss"], int | float) else ""
-        return f"{self.run['observedStep']:,}{total} updates{loss}"
+        last = self.run["lastFigure"]
+        figure = f", {last['name']} {last['value']:.4g}" if last else ""
+        return f"{self.run['observedStep']:,}{total} updates{figure}"
 
 
 @dataclass

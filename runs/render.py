@@ -7,6 +7,7 @@ from typing import Any
 
 from optimize_site.kernel.models import Attempt
 from runs import queries
+from runs.compared_figures import last_figure
 from runs.descriptor import Config, Execution
 from runs.models import Candidate, Metric, MissedRow, Run, Snapshot
 from runs.operations import Submission
@@ -42,7 +43,7 @@ def run_row(run: Run, outlook: Outlook) -> dict[str, Any]:
         "dataset": dataset.get("reference"), "configHash": run.config_hash, "configName": run.config_name,
         "description": run.description, "progress": progress_document(run, outlook),
         "observedStep": run.observed_step, "savedStep": run.saved_step, "lastLoss": run.summary.get("lastLoss"),
-        "modelId": run.model_id,
+        "lastFigure": last_figure(run), "modelId": run.model_id,
         "model": run.model.reference if run.model else None, "failureCode": run.failure_code or None,
         "failureReason": _failure(run), "isCancelling": _is_cancelling(run), "createdBy": run.created_by,
         "createdAt": run.created_at, "endedAt": run.ended_at, "smoke": run.smoke,
@@ -75,7 +76,7 @@ def status_document(run: Run) -> dict[str, Any]:
     return {
         "runId": run.pk, "phase": run.phase, "progress": progress_document(run, outlook_of(run)),
         "observedStep": run.observed_step, "savedStep": run.saved_step, "lastLoss": run.summary.get("lastLoss"),
-        "validation": run.summary.get("validation"), "modelId": run.model_id,
+        "lastFigure": last_figure(run), "validation": run.summary.get("validation"), "modelId": run.model_id,
         "model": run.model.reference if run.model else None, "failureCode": run.failure_code or None,
         "failureReason": _failure(run), "failureHint": run.failure_hint or None, "isCancelling": _is_cancelling(run),
         "pause": run.pause, "endedAt": run.ended_at, "smoke": run.smoke,

@@ -5,7 +5,7 @@ from typing import Any
 
 from runs.phases import title
 from runs.smoke import SHORT
-from runs.text import Row, leaves, spell_bytes, spell_value
+from runs.text import Row, last_words, leaves, spell_bytes, spell_value
 
 
 def previous_rows(previous: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
@@ -17,7 +17,7 @@ def previous_rows(previous: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
 def run_rows(runs: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
     """A list of runs as table rows."""
     return [[run["runId"][:12], run["workload"] + (" (archived)" if run["isArchived"] else ""), run["method"].upper(),
-             run["baseModel"], run["dataset"], _phase(run), _short_progress(run), _number(run["lastLoss"]),
+             run["baseModel"], run["dataset"], _phase(run), _short_progress(run), last_words(run),
              run["configName"], _day(run["createdAt"])] for run in runs]
 
 

@@ -54,11 +54,17 @@ def progress_words(document: Mapping[str, Any]) -> str:
         return str(progress["waitReason"])
     total = progress["totalSteps"]
     words = f"{progress['step']}/{total} steps ({progress['share']:.0%})" if total else f"{progress['step']} steps"
-    if document.get("lastLoss") is not None:
-        words += f", loss {document['lastLoss']:.4f}"
+    if document["lastFigure"]:
+        words += f", {last_words(document)}"
     if progress["etaSeconds"] is not None:
         words += f", about {spell_duration(progress['etaSeconds'])} left"
     return words
+
+
+def last_words(document: Mapping[str, Any]) -> str | None:
+    """`loss 0.1960`, `reward 0.7000`: the newest value of what a run is listed by; None before there is one."""
+    last = document["lastFigure"]
+    return f"{last['name']} {last['value']:.4f}" if last else None
 
 
 def _stage_words(stage: Mapping[str, Any]) -> str:

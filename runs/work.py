@@ -21,6 +21,7 @@ from optimize_site.kernel.plan_parts import base_model_part
 from optimize_site.kernel.work import Ask, Ending, OneByOne, attempt_folder
 from registry.base_model_queries import base_model_state
 from runs import killed, queries
+from runs.compared_figures import newest_figures
 from runs.descriptor import REINFORCEMENT
 from runs.engine_runtime import begun, with_parts
 from runs.errors import SnapshotDamaged
@@ -215,7 +216,7 @@ def _store_figures(row: Run, attempt: Attempt, events: Sequence[dict[str, Any]])
     Metric.objects.bulk_create(rows.values(), update_conflicts=True, unique_fields=["run", "step"],
                                update_fields=["attempt", "values", "at"], batch_size=FIGURES_AT_ONCE)
     step = events[-1]["step"]
-    _keep(row, observed_step=step, summary=row.summary | {"lastLoss": events[-1]["values"].get("loss")})
+    _keep(row, observed_step=step, summary=row.summary | newest_figures([event["values"] for event in events]))
     first = attempt.first_step if attempt.first_step is not None else events[0]["step"]
     Attempt.objects.filter(pk=attempt.pk).update(first_step=first, last_step=step)
     attempt.first_step, attempt.last_step = first, step

@@ -20,6 +20,7 @@ from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.ids import new_id
 from optimize_site.kernel.listing import listed, wants_archived, whole
 from optimize_site.kernel.refusals import go
+from runs.compared_figures import last_figure
 from runs.lineage import branches_of
 from runs.models import Snapshot
 from runs.pages import title_of
@@ -71,7 +72,8 @@ def _form(request: HtmxRequest) -> dict[str, Any]:
     return {"values": values, "source": source, "submission_id": new_id()[:32],
             "body": {"source": source.pk if source else "SNAPSHOT", "allBranches": source.run_id if source else "RUN"},
             "title": title_of(source.run.config_name, source.run.description, source.run_id) if source else "",
-            "branches": [{"run": run, "title": title_of(run.config_name, run.description, run.pk)} for run in branches],
+            "branches": [{"run": run, "title": title_of(run.config_name, run.description, run.pk),
+                          "last": last_figure(run)} for run in branches],
             "candidates": candidates_of(source.run).exclude(snapshot=source) if source else [],
             "datasets": [artifact.reference for artifact in list_datasets()[:500]]}
 

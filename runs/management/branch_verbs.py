@@ -147,7 +147,7 @@ class BranchVerbs(FollowedRuns):
         return EXIT_REFUSED
 
     def _branches(self, rows: list[dict[str, Any]]) -> None:
-        self.table(branch_text.BRANCH_COLUMNS, branch_text.branch_rows(rows), right=["SOURCE STEP", "STEPS", "LOSS"])
+        self.table(branch_text.BRANCH_COLUMNS, branch_text.branch_rows(rows), right=["SOURCE STEP", "STEPS", "LAST"])
 
     def _points(self, sweep: dict[str, Any], run: str, snapshot: str) -> None:
         self.table(branch_text.POINT_COLUMNS, branch_text.point_rows(sweep["points"]))

@@ -11,7 +11,7 @@ from django.db.models.functions import Cast
 from optimize_site.kernel.errors import InvalidInput, NotFound
 from registry.models import BaseModel
 from runs.descriptor import REINFORCEMENT
-from runs.models import Candidate, Metric, Rollout, RolloutStep, Run
+from runs.models import Candidate, Rollout, RolloutStep, Run
 
 MOST = 200
 DEFAULT_LIMIT = 50
@@ -36,12 +36,6 @@ class Asked:
 def trains_on_rewards(run: Run) -> bool:
     """Whether the run samples completions and scores them."""
     return run.method in REINFORCEMENT
-
-
-def last_rewards(runs: Sequence[Run]) -> dict[str, float]:
-    """The newest mean reward of each of the runs that has reported one, by the run's ID. One query."""
-    rows = Metric.objects.filter(run__in=runs, values__has_key="reward").order_by("run_id", "-step").distinct("run_id")
-    return {run: float(reward) for run, reward in rows.values_list("run_id", "values__reward") if reward is not None}
 
 
 def check_method(run: Run) -> None:

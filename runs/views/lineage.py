@@ -7,17 +7,19 @@ from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed
 from optimize_site.kernel.words import state_word
 from runs import lineage, queries
+from runs.compared_figures import last_figure
 from runs.comparing import MOST_RUNS
 from runs.lineage_picture import HEIGHT, WIDTH, Picture, draw
 from runs.models import Run
-from runs.rollouts.queries import last_rewards, trains_on_rewards
+from runs.rollouts.queries import trains_on_rewards
 from runs.views.naming import title
 
 
 def branches_tab(request: HtmxRequest, run: Run) -> dict[str, Any]:
     """The run's lineage, its direct branches newest first, and its sweeps."""
     page = listed(request, lineage.branches_of(run))
-    page["rows"] = [{"run": child, "title": title(child), "changes": changes_of(child)} for child in page["rows"]]
+    page["rows"] = [{"run": child, "title": title(child), "changes": changes_of(child),
+                     "last": last_figure(child)} for child in page["rows"]]
     root = lineage.ancestry_of(run)[0]
     has_kin = root.pk != run.pk or page["total"]
     return page | {
@@ -47,7 +49,7 @@ def _sweep(token: str, run: Run) -> dict[str, Any]:
     """A sweep's points in the order of its grid, each with how good its figure is among them."""
     points = list(lineage.branches_of(run).filter(sweep_id=token).order_by("created_at", "pk"))
     is_rewarded = all(trains_on_rewards(point) for point in points)
-    figures = last_rewards(points) if is_rewarded else {point.pk: _loss(point) for point in points}
+    figures = {point.pk: (_reward if is_rewarded else _loss)(point) for point in points}
     best = (max if is_rewarded else min)((found for found in figures.values() if found is not None), default=None)
     axes = list((points[0].sweep_point or {}) if points else {})
     return {"token": token, "axes": [axis.rpartition(".")[2] for axis in axes], "from": points[0].source_snapshot,
@@ -61,6 +63,11 @@ def _loss(run: Run) -> float | None:
     validation = (run.summary.get("validation") or {}).get("loss")
     found = validation if validation is not None else run.summary.get("lastLoss")
     return float(found) if isinstance(found, int | float) else None
+
+
+def _reward(run: Run) -> float | None:
+    last = last_figure(run)
+    return float(last["value"]) if last else None
 
 
 def _share(figure: float | None, best: float | None, figures: Iterable[float | None]) -> float | None:

@@ -10,6 +10,7 @@ from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import listed, wants_archived
 from optimize_site.kernel.scores import best_scores_of_models
 from runs import queries
+from runs.compared_figures import last_figure
 from runs.models import Run
 from runs.outlook import Outlook, outlooks
 from runs.phases import PHASES
@@ -34,6 +35,6 @@ def run_list(request: HtmxRequest) -> HttpResponse:
 
 
 def _listed(run: Run, scores: dict[str, Any], outlook: Outlook) -> dict[str, Any]:
-    return {"run": run, "title": title(run), "is_open": run.phase in PHASES.open, "loss": run.summary.get("lastLoss"),
+    return {"run": run, "title": title(run), "is_open": run.phase in PHASES.open, "last": last_figure(run),
             "wait_reason": outlook.wait_reason, "smoke": smoke_note(run),
             "share": share(run), "score": scores.get(run.model_id or "")}

@@ -13,10 +13,12 @@ from optimize_site.kernel.garbage import BOOKKEEPING
 from optimize_site.kernel.management.commands.info import Command as Info
 from optimize_site.kernel.work import attempt_folder
 from registry.models import BaseModel, Version
+from runs.lineage import node_document
 from runs.management import rollout_verbs
 from runs.management.commands.runs import Command
 from runs.models import Rollout, RolloutStep, Run
 from runs.operations.rollouts import UNREADABLE
+from runs.render import status_document
 from runs.rollouts import text_index
 from runs.rollouts.queries import Asked, holds, in_order, places_of
 from runs.rollouts.render import rollouts_document
@@ -293,6 +295,20 @@ def test_the_figures_of_a_reinforcement_run_have_their_columns_and_terms(trainin
     assert step["measured"]["completions_repeated"] == pytest.approx(0.5)
     Run.objects.filter(pk=run.pk).update(method="sft")
     assert "rewardTerms" not in client.get(f"/v1/training/runs/{run.pk}/metrics").json()["metrics"][0]
+
+
+def test_a_list_shows_the_last_reward_of_a_run_that_learns_from_one_though_an_update_had_none(training, ask, client):
+    run, attempt = training
+    say(run, attempt, {"type": "metrics", "step": 4, "values": {"loss": 0.125, "excluded": 1.0}})
+    assert "LAST" in ask("list")[1] and "reward 0.7500" in ask("list")[1]
+    assert "4/6 steps (67%), reward 0.7500" in ask("get", run.pk)[1]
+    (listed,) = client.get("/v1/training/runs").json()["runs"]
+    for shown in (listed, status_document(reread(run)), node_document(reread(run))):
+        assert (shown["lastLoss"], shown["lastFigure"]) == (0.125, {"name": "reward", "value": 0.75})
+    Run.objects.filter(pk=run.pk).update(method="dpo")
+    assert "loss 0.1250" in ask("list")[1]
+    Run.objects.filter(pk=run.pk).update(summary={})
+    assert client.get("/v1/training/runs").json()["runs"][0]["lastFigure"] is None
 
 
 @pytest.mark.requirement("R273")

@@ -39,8 +39,8 @@ def test_settings_stand_side_by_side_only_where_any_of_them_differs():
 
 
 def run(name, *branches):
-    return {"runId": name, "configName": name, "budgetSteps": 4, "observedStep": 2, "lastLoss": 0.5,
-            "branches": list(branches)}
+    return {"runId": name, "configName": name, "budgetSteps": 4, "observedStep": 2,
+            "lastFigure": {"name": "reward", "value": 0.5} if branches else None, "branches": list(branches)}
 
 
 def test_a_tree_is_drawn_without_two_boxes_in_one_place():
@@ -52,7 +52,7 @@ def test_a_tree_is_drawn_without_two_boxes_in_one_place():
     assert by_name["d"].y > by_name["c"].y > by_name["b"].y == by_name["a"].y == by_name["root"].y
     assert [name for name, node in by_name.items() if node.is_self] == ["c"]
     assert picture.height == by_name["d"].y + HEIGHT + 4
-    assert by_name["a"].progress == "2 of 4 updates, loss 0.5"
+    assert (by_name["a"].progress, by_name["b"].progress) == ("2 of 4 updates, reward 0.5", "2 of 4 updates")
 
 
 def test_a_wide_tree_is_cut_and_says_so():

@@ -6,7 +6,7 @@ import re
 import pytest
 from django.urls import reverse
 
-from runs.models import Candidate, Metric, Run, Snapshot, SnapshotHold
+from runs.models import Candidate, Run, Snapshot, SnapshotHold
 from runs.operations import pause_run
 from tests import factories as make
 from tests.playing import save
@@ -284,11 +284,12 @@ def test_of_a_sweep_of_rewards_the_highest_is_marked_and_every_point_can_be_chos
     send(operator, "runs:sweep", done.pk, snapshot=snapshot.pk, steps="4", restore="auto", grid=scenes.GRID)
     children = list(Run.objects.filter(parent=done).order_by("created_at"))
     for child, reward in zip(children, (0.4, 0.7), strict=True):
-        Run.objects.filter(pk=child.pk).update(method="grpo", summary={"lastLoss": reward})
-        for step, value in enumerate((0.1, reward), start=1):
-            Metric.objects.create(run=child, step=step, attempt=1, at=child.created_at, values={"reward": value})
+        Run.objects.filter(pk=child.pk).update(method="grpo", summary={"lastLoss": 0.02, "lastReward": reward})
     text = shown(operator, done, "branches")
     assert "<b>0.7000 highest</b>" in text and "lowest" not in text
+    last = '0.4000 <span class="soft small">reward</span>'
+    assert last in text and ", reward 0.4<" in text
+    assert last in page(operator, "evaluations:comparison-new", source=snapshot.pk)
     assert "One chart takes up to 1 of them." in text
     sweep = text[text.index('aria-label="Sweep 1"'):text.index('id="branches-title"')]
     boxes = re.findall(r'<input type="checkbox"[^>]*', sweep)

@@ -29,6 +29,7 @@ def run(db):
 
 @pytest.mark.requirement("R275")
 def test_a_page_puts_the_worst_of_an_update_beside_the_best_with_each_terms_share(operator, run):
+    assert '<span class="soft small">reward</span>' in page(operator, "runs:list")
     text = page(operator, "runs:rollouts", run.pk)
     assert text.index(">Worst<") < text.index(">Best<") < text.index("All 16 in the order")
     assert text.count('class="card rollout"') == 10

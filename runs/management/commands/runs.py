@@ -239,8 +239,8 @@ class Command(BranchVerbs, RolloutVerbs, TensorboardVerbs):
             print(plain(f"  {name:<{width}} {value}"))
 
     def _table(self, page: dict[str, Any]) -> None:
-        self.table(["RUN", "WORKLOAD", "METHOD", "BASE MODEL", "DATASET", "PHASE", "STEPS", "LOSS", "CONFIGURATION",
-                    "CREATED"], table_text.run_rows(page["runs"]), right=["STEPS", "LOSS"])
+        self.table(["RUN", "WORKLOAD", "METHOD", "BASE MODEL", "DATASET", "PHASE", "STEPS", "LAST", "CONFIGURATION",
+                    "CREATED"], table_text.run_rows(page["runs"]), right=["STEPS", "LAST"])
         _footer(page, "runs")
 
     def _metrics(self, steps: list[dict[str, Any]], more: list[str]) -> None:
