@@ -46,7 +46,7 @@ class AnsweringWork(OneByOne):
             case "started":
                 move(row, phases.EVALUATING, phases=self.table, actor=SYSTEM)
             case "stage":
-                self.update(row, stage={key: event.get(key) for key in ("name", "done", "total")})
+                self.update(row, stage=self.stage_of(event))
             case "check":
                 shown = {key: event.get(key) for key in ("name", "passed", "value", "bound", "seconds", "detail")}
                 self.update(row, checks=[*row.checks, shown])
@@ -58,6 +58,10 @@ class AnsweringWork(OneByOne):
                               data={"code": event["code"]})
             case "answer":
                 self.on_answer(row, event)
+
+    def stage_of(self, event: dict[str, Any]) -> dict[str, Any]:
+        """What a row keeps of how far its job is."""
+        return {key: event.get(key) for key in ("name", "done", "total")}
 
     def on_answer(self, row: Any, event: dict[str, Any]) -> None:
         raise NotImplementedError

@@ -73,8 +73,10 @@ class JudgeWork(AnsweringWork):
             doorbell.ring_control()
         if event["type"] != "started":
             super().on_event(row, attempt, event)
-        if event["type"] == "stage" and "peak_memory_bytes" in event:
-            self.update(row, stage=row.stage | {"peakMemoryBytes": event["peak_memory_bytes"]})
+
+    def stage_of(self, event: dict[str, Any]) -> dict[str, Any]:
+        peak = event.get("peak_memory_bytes")
+        return super().stage_of(event) | ({} if peak is None else {"peakMemoryBytes": peak})
 
     def on_exit(self, row: Judge, attempt: Attempt, ending: Ending) -> None:
         """Released where nobody wants it any more; failed for good where it said why; else it comes again."""

@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from django.db.models import Avg, F, OuterRef, QuerySet, Subquery
+from django.db.models import Avg, F, Max, OuterRef, Q, QuerySet, Subquery
 
 from evaluations.agreement import agreement, agreement_document
 from evaluations.models import Evaluation, Mark, Prediction
@@ -43,6 +45,17 @@ def _overall(row: Evaluation) -> dict[str, Any]:
 def agreement_by_judge() -> list[dict[str, Any]]:
     """Every grader that scored answers which people marked, the most compared first."""
     return sorted(_by_judge(_on_marked_rows()), key=lambda judge: -judge["compared"])
+
+
+def agreement_of_newest(most: int) -> tuple[list[dict[str, Any]], bool]:
+    """The same of the graders that were asked last, so that a page need not read what every one ever scored; and
+    whether there are more of them."""
+    asked = Evaluation.objects.filter(content_hash__in=Mark.objects.values("content_hash"))
+    named = asked.values_list("grader", "grader_instructions").annotate(newest=Max("created_at")).order_by("-newest")
+    graders = list(named[:most + 1])
+    alike = [Q(evaluation__grader=grader, evaluation__grader_instructions=told) for grader, told, _ in graders[:most]]
+    found = _by_judge(_on_marked_rows().filter(reduce(or_, alike))) if alike else ()
+    return sorted(found, key=lambda judge: -judge["compared"]), len(graders) > most
 
 
 def agreement_of_model(reference: str) -> list[dict[str, Any]]:

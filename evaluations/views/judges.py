@@ -12,7 +12,7 @@ from endpoints.models import Judge
 from endpoints.phases import RELEASED
 from endpoints.queries import events_of, get_judge, list_judges
 from endpoints.render import judge_document
-from evaluations.agreement_queries import agreement_by_judge, agreement_of_model
+from evaluations.agreement_queries import agreement_of_model, agreement_of_newest
 from evaluations.judging import HOLDER
 from evaluations.models import Evaluation
 from optimize_site.kernel.feeds import Item, finder
@@ -25,18 +25,21 @@ from runs.pages import title_of
 
 FILTERS = (("", "All"), ("open", "Held now"), (RELEASED.lower(), "Given back"), ("failed", "Failed"))
 FOUND, EVENTS = 5, 50
+GRADERS = 20
+"""Graders whose agreement stands on the list: each is read anew from all that it scored."""
 
 
 @require_GET
 def judge_list(request: HtmxRequest) -> HttpResponse:
-    """Judges, newest first, and below them how far every grader agrees with what people marked."""
+    """Judges, newest first, and below them how far the graders that were asked last agree with what people marked."""
     phase, held_for = request.GET.get("phase", ""), request.GET.get("for", "")
     page = listed(request, list_judges(phase=phase, held_for=held_for))
     page["rows"] = _shown(page["rows"])
     context = page | {"filters": FILTERS, "phase": phase, "held_for": held_for}
     if request.htmx:
         return render(request, "judges/list.html#live", context)
-    return render(request, "judges/list.html", context | {"graders": agreement_by_judge()})
+    graders, is_cut = agreement_of_newest(GRADERS)
+    return render(request, "judges/list.html", context | {"graders": graders, "is_cut": is_cut, "most": GRADERS})
 
 
 @require_GET

@@ -3,7 +3,9 @@
 import json
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from endpoints.errors import InstructionsRequired, NoRoomForJudges
 from endpoints.instructions import BUILT_IN_TEXT
@@ -219,7 +221,10 @@ def test_a_judge_says_its_state_its_memory_and_that_its_job_was_lost(judge, want
     end_job(claim_job(), "lost")
     attempt = claim_job()
     states.append(state_of(get_judge(held.pk)))
-    tell_job(attempt, STARTED, JUDGING | {"done": 4, "peak_memory_bytes": 3 << 30})
+    tell_job(attempt, STARTED, JUDGING | {"done": 2})
+    with CaptureQueriesContext(connection) as asked:
+        tell_job(attempt, JUDGING | {"done": 4, "peak_memory_bytes": 3 << 30})
+    assert sum(query["sql"].startswith('UPDATE "endpoints_judge"') for query in asked) == 1
     found = judge_document(get_judge(held.pk))
     assert (found["answered"], found["peakMemoryBytes"]) == (4, 3 << 30)
     assert found["lastFault"] == "Its job was lost once and started again."

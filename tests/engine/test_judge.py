@@ -131,6 +131,7 @@ def test_a_judge_leaves_when_it_is_told_to_and_takes_its_socket_with_it(sit, tmp
     *_, counted, last = tiny.read_events(judge.folder)
     assert last["type"] == "stopped"
     assert (counted["name"], counted["done"]) == ("judging", 1)
+    assert counted["peak_memory_bytes"] > 1e6
     assert not (tmp_path / "j.sock").exists()
 
 

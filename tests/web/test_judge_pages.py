@@ -62,7 +62,8 @@ def test_a_judges_page_says_how_it_is_and_how_far_it_agrees_under_each_text_it_w
     assert "Nobody marked an answer" in page(viewer, "judge", make.make_judge(other, "run", "r" * 64).pk)
 
 
-def test_the_agreement_over_everything_stands_on_the_list_and_on_the_evaluations_page(viewer, judge, evaluation):
+def test_the_agreement_over_everything_stands_on_the_list_and_on_the_evaluations_page(
+        viewer, judge, evaluation, monkeypatch):
     again = Evaluation.objects.create(
         workload=evaluation.workload, dataset=evaluation.dataset, content_hash=evaluation.content_hash, num_rows=3,
         grader=evaluation.grader, grader_instructions=evaluation.grader_instructions, phase="FAILED",
@@ -71,6 +72,14 @@ def test_the_agreement_over_everything_stands_on_the_list_and_on_the_evaluations
                               score=0.1)
     mark_answers(again, [Wish(0, 1.0)], actor=LOCAL)
     assert "Grade &lt;b&gt;hard&lt;/b&gt;." in page(viewer, "judges") and "50.0%" in page(viewer, "judges")
+    Evaluation.objects.filter(pk=again.pk).update(grader="exact", grader_instructions="")
+    both = page(viewer, "judges")
+    assert "Grade &lt;b&gt;hard" in both and "<code>exact</code>" in both and "graders agreement" not in both
+    monkeypatch.setattr("evaluations.views.judges.GRADERS", 1)
+    cut = page(viewer, "judges")
+    assert "Grade &lt;b&gt;hard" not in cut and "<code>exact</code>" in cut and "graders agreement" in cut
+    Evaluation.objects.filter(pk=again.pk).update(grader=evaluation.grader,
+                                                  grader_instructions=evaluation.grader_instructions)
     shown = page(viewer, "detail", evaluation.pk)
     assert "Over everything that it judged: alike in 50.0% of 2 marked answers" in shown
 
