@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from copy import copy
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -108,6 +109,16 @@ def first_system_message(version: Version) -> str | None:
     row = orjson.loads(first.data) if first is not None else {}
     messages = row.get("messages") or row.get("prompt") or [{}]
     return text_of(messages[0]["content"]) if messages[0].get("role") == "system" else None
+
+
+def first_answers(version: Version, most: int) -> list[str]:
+    """The text of the answers of a version's first rows, where it has chat rows and they are here."""
+    examples = example_set(version)
+    try:
+        lines = list(islice(lines_of(examples), most)) if examples.format == CHAT else []
+    except FileNotFoundError:
+        return []
+    return [text_of(orjson.loads(line.data)["messages"][-1].get("content")) for line in lines]
 
 
 def get_object(version: Version, path: str) -> dict[str, Any]:

@@ -21,6 +21,9 @@ class KnownRules:
         parsed = rule_of(text)
         return parsed.rule.name, dict(parsed.stated)
 
+    def score(self, text: str, answer: str, expected: str) -> float | None:
+        return rule_of(text).judge(answer, expected).score
+
 
 def rule_of(text: str) -> Parsed:
     """The rule grader that a reference names. Raises MalformedGrader."""

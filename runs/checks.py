@@ -239,7 +239,9 @@ def _warn_of_learning(config: Mapping[str, Any], facts: Facts) -> Warnings:
     if "rlHyperparams" not in config:
         return []
     has_start = facts.warm_start is not None or config.get("warmStartConfigHash") is not None
-    return [*warn_of_reinforcement(config), *warn_of_reward(config["reward"], starts_from_adapter=has_start)]
+    has_lines = facts.dataset is not None and facts.dataset.has_answer_lines
+    return [*warn_of_reinforcement(config),
+            *warn_of_reward(config["reward"], starts_from_adapter=has_start, has_answer_lines=has_lines)]
 
 
 def _warn_of_precision(config: Mapping[str, Any], execution: Mapping[str, Any], facts: Facts) -> Warnings:

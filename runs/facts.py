@@ -44,6 +44,9 @@ class DatasetFacts:
     """Of prepared token rows: the repository whose tokenizer made them."""
     chat_template_sha256: str = ""
     """Of prepared token rows: the template they were rendered under."""
+    has_answer_lines: bool = False
+    """Whether its first answers all end in a line that marks what they come to, such as `#### 18`; looked up for a
+    reinforcement run alone."""
 
     def reference_document(self) -> dict[str, object]:
         """What the run keeps beside its configuration."""

@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from datasets.queries import example_set
+from datasets.queries import example_set, first_answers
 from optimize_site.kernel.catalog import load_catalog
 from optimize_site.kernel.conf import setting
 from optimize_site.kernel.errors import Problem
+from optimize_site.kernel.graders import DEFAULT, rules
 from optimize_site.kernel.models import Device
 from registry.base_model_queries import BaseModelState, base_model_state, list_base_models
 from registry.models import Version, Workload
@@ -18,10 +19,12 @@ from registry.workload_queries import get_workload, references_of
 from runs.descriptor import REINFORCEMENT, RunDescriptor, method_of
 from runs.facts import BaseModelFacts, DatasetFacts, DeviceFacts, Facts, WorkloadFacts
 from runs.looking_up import tried
+from runs.reward import ANSWER_LINE, format_term
 from runs.scorer_lookups import find_scorers
 from runs.warm_starts import warm_start_facts
 
 GIB = 1024**3
+ANSWERS_LOOKED_AT = 20
 
 
 def facts_for(descriptor: RunDescriptor) -> Facts:
@@ -50,7 +53,22 @@ def _with_reward(problems: list[Problem], descriptor: RunDescriptor, facts: Fact
     """What only a reinforcement run names: what scores its completions, and the adapter that it starts from."""
     named = descriptor.warm_start_model_id
     start = tried(problems, "warmStartModelId", partial(warm_start_facts, named, namespace)) if named else None
-    return find_scorers(problems, descriptor, replace(facts, warm_start=start), namespace or "")
+    dataset = facts.dataset and replace(facts.dataset, has_answer_lines=has_answer_lines(facts.dataset.version_id))
+    return find_scorers(problems, descriptor, replace(facts, warm_start=start, dataset=dataset), namespace or "")
+
+
+def has_answer_lines(version_id: str) -> bool:
+    """Whether the first answers of a dataset's version all end in a line such as `#### 18`."""
+    answers = first_answers(Version.objects.get(pk=version_id), ANSWERS_LOOKED_AT)
+    return bool(answers) and all(rules().score(ANSWER_LINE, answer, "") == 1 for answer in answers)
+
+
+def offered_format(grader: str, dataset: str, workload: str) -> tuple[str, float]:
+    """The format term of a run that a form holds, as its dry run offers it. What it names may not be there yet."""
+    task = tried([], "", partial(get_workload, workload)) if workload else None
+    found = _dataset([], "", dataset, task.namespace_id if task else None)
+    grader = grader or (task.grader if task else "") or DEFAULT
+    return format_term(grader, has_answer_lines=found is not None and has_answer_lines(found.version_id))
 
 
 def present_devices() -> tuple[DeviceFacts, ...]:

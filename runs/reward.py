@@ -209,8 +209,15 @@ FORMAT_TERMS = {"json-label-match": 'json-schema:{"schema":{"type":"object"}}',
 FORMAT_WEIGHT = 0.2
 
 
-def format_term(grader: str) -> tuple[str, float]:
-    """A term that rewards the form of the answers that a grader takes: its own grader and its weight."""
+ANSWER_LINE = "answer-line"
+"""The rule for answers that end in a line which marks what they come to."""
+
+
+def format_term(grader: str, *, has_answer_lines: bool = False) -> tuple[str, float]:
+    """A term that rewards the form of the answers that a grader takes, or that the rows show to have: its own grader
+    and its weight."""
+    if has_answer_lines:
+        return ANSWER_LINE, FORMAT_WEIGHT
     return FORMAT_TERMS.get(grader.partition(":")[0], FORMAT_TERMS["exact"]), FORMAT_WEIGHT
 
 
@@ -219,11 +226,12 @@ def without_cold_start(warnings: Sequence[dict[str, str]]) -> tuple[dict[str, st
     return tuple(warning for warning in warnings if warning["code"] != STRICT_CODE)
 
 
-def warn_of_reward(reward: Mapping[str, Any], *, starts_from_adapter: bool) -> Iterator[dict[str, str]]:
+def warn_of_reward(reward: Mapping[str, Any], *, starts_from_adapter: bool,
+                   has_answer_lines: bool = False) -> Iterator[dict[str, str]]:
     """A format term or a warm start is offered where the reward alone gives a cold model no signal."""
     if is_strict(reward) and not starts_from_adapter:
         names = " and ".join(str(term["grader"]).partition(":")[0] for term in reward["terms"])
-        grader, weight = format_term(str(reward["terms"][0]["grader"]))
+        grader, weight = format_term(str(reward["terms"][0]["grader"]), has_answer_lines=has_answer_lines)
         yield {"code": STRICT_CODE, "message": f"The reward is {names} alone. {STRICT} Add a term for the answer's "
                f"form, such as {{kind: grader, weight: {weight:g}, grader: '{grader}'}}, or start from a supervised "
                "adapter with warmStartModelId."}

@@ -6,7 +6,7 @@ stands as it is written, so that nothing of it is lost.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ from optimize_site.kernel.documents import parse_document
 from optimize_site.kernel.errors import InvalidInput, OperationError
 from optimize_site.kernel.graders import available_grader, parse_target, rules
 from optimize_site.kernel.parameter_fields import ParameterField, is_kept, read, sent_text, written
-from runs.reward import format_term
 
 RUN, BUNDLE, MODEL, SERVICE, WRITTEN = "run", "bundle", "model", "http", "written"
 OTHERS = {RUN: "The run's grader", BUNDLE: "A bundle's function", MODEL: "A model that judges",
@@ -183,9 +182,9 @@ def _by_grader(term: Mapping[str, Any]) -> dict[str, Any]:
         return dict(term)
 
 
-def changed(terms: list[TermForm], action: str, grader: str) -> list[TermForm]:
-    """The terms after a button: `add`, `format`, or `remove-N`. `grader` is the run's, for which a format term is made;
-    a first term beside it is the run's grader itself, which it was before."""
+def changed(terms: list[TermForm], action: str, offered: Callable[[], tuple[str, float]]) -> list[TermForm]:
+    """The terms after a button: `add`, `format`, or `remove-N`. `offered` gives the grader and the weight of the run's
+    format term; a first term beside it is the run's grader itself, which it was before."""
     what, _, number = action.partition("-")
     if what == "remove" and number.isdecimal():
         return [term for at, term in enumerate(terms) if at != int(number)]
@@ -193,7 +192,7 @@ def changed(terms: list[TermForm], action: str, grader: str) -> list[TermForm]:
     if what == "add":
         return [*kept, TermForm(FIRST)][:MOST]
     if what == "format":
-        grader, weight = format_term(grader)
+        grader, weight = offered()
         return [*kept, _of_document({"kind": "grader", "grader": grader, "weight": weight})][:MOST]
     return terms
 

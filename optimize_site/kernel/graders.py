@@ -55,6 +55,9 @@ class Rules(Protocol):
     def stated(self, text: str) -> tuple[str, dict[str, Any]]:
         """The name of the rule that `text` names, and the parameters it states. Raises MalformedGrader."""
 
+    def score(self, text: str, answer: str, expected: str) -> float | None:
+        """What the rule that `text` names gives an answer; None where it gives no score. Raises MalformedGrader."""
+
 
 Canonical = Callable[[Target, str], str]
 """Takes a target and the namespace in which bare names are looked for first; gives the grader's one text, in which

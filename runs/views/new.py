@@ -1,5 +1,6 @@
 """The form of a new run, guided or pasted, and the plan beside it."""
 
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -11,7 +12,6 @@ from django.views.decorators.http import require_http_methods, require_POST
 from datasets.queries import list_datasets
 from optimize_site.kernel.auth import actor_of
 from optimize_site.kernel.errors import OperationError
-from optimize_site.kernel.graders import DEFAULT
 from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.ids import new_id
 from optimize_site.kernel.refusals import go
@@ -19,6 +19,7 @@ from registry.base_model_queries import list_base_models
 from registry.model_queries import list_model_versions
 from registry.workload_queries import list_workloads
 from runs import forms, queries
+from runs.lookups import offered_format
 from runs.operations import check_run, submit_run
 from runs.pages import estimate_rows, settings_rows
 from runs.reward_form import TermForm, changed, choices, terms_in, terms_of
@@ -92,18 +93,12 @@ def posted_document(request: HtmxRequest) -> Any:
 def fields(request: HtmxRequest) -> HttpResponse:
     """The form's fields for the method that it holds now, after a button of the reward's terms."""
     sent = request.POST.dict()
-    terms = changed(terms_in(sent), sent.get("do", ""), _run_grader(sent))
+    grader, dataset, workload = (sent.get(name, "").strip() for name in ("grader", "config.dataset", "workload"))
+    offered = partial(offered_format, grader, dataset, workload)
+    terms = changed(terms_in(sent), sent.get("do", ""), offered)
     response = render(request, "runs/_fields.html", _fields(sent, terms))
     response["HX-Trigger-After-Swap"] = "fields-changed"
     return response
-
-
-def _run_grader(sent: dict[str, str]) -> str:
-    """The grader that the run would have: its own, its workload's, or the default."""
-    if sent.get("grader", "").strip():
-        return sent["grader"].strip()
-    workload = next((found for found in list_workloads() if found.name == sent.get("workload")), None)
-    return (workload.grader if workload else "") or DEFAULT
 
 
 def _placed(problems: list[dict[str, str]], sent: dict[str, str] | None) -> tuple[list[tuple[str, list[Any]]],

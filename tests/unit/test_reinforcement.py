@@ -192,6 +192,8 @@ def test_a_format_term_or_a_warm_start_is_offered_where_the_reward_is_strict():
     strict = next(warning for warning in grpo().warnings if warning["code"] == "strict_reward")
     assert "warmStartModelId" in strict["message"]
     assert "json-schema" in strict["message"]
+    lined = grpo(make_facts(dataset=make_dataset_facts(has_answer_lines=True)))
+    assert "grader: 'answer-line'" in str(lined.warnings)
     formed = [{"kind": "grader"}, {"kind": "grader", "weight": 0.2, "grader": 'regex:{"pattern":"^ok"}'}]
     for found in (grpo(terms=formed), grpo(make_facts(warm_start=ADAPTER))):
         assert "strict_reward" not in {warning["code"] for warning in found.warnings}

@@ -92,6 +92,14 @@ def test_a_format_term_is_offered_where_the_reward_is_strict_only(operator, box)
     text = html.unescape(fields(operator, do="format"))
     assert '<option value="json-schema" selected>' in text
     assert '"type": "object"' in text, "the workload's grader compares JSON labels"
+    for last, rule in (("#### 4", "answer-line"), ("4", "json-schema")):
+        rows = [{"messages": [{"role": "user", "content": f"{one} + 1?"}, {"role": "assistant", "content": answer}]}
+                for one, answer in ((2, "One more.\n#### 3"), (3, f"One more.\n{last}"))]
+        make.make_dataset(f"sums/{rule}", "".join(json.dumps(row) + "\n" for row in rows).encode())
+        named = {"config.dataset": f"sums/{rule}"}
+        assert f'<option value="{rule}" selected>' in fields(operator, do="format", **named)
+        assert f"grader: '{rule}" in html.unescape(operator.post(check, GRPO | named).content.decode())
+    assert '<option value="json-schema" selected>' in fields(operator, do="format", **{"config.dataset": "no/such"})
     formed = GRPO | {"term.0.scorer": "run", "term.1.scorer": "contains", "term.1.p.texts": "billing"}
     assert "Add a format term" not in operator.post(check, formed).content.decode()
 
