@@ -121,6 +121,7 @@ def to_pairs(parent, **changes):
 def test_a_weights_branch_of_a_supervised_run_learns_from_pairs(supervised):
     child = playing.reread(branch_run(to_pairs(supervised), actor=LOCAL).run)
     assert (child.method, child.restore_mode) == ("dpo", "weights")
+    assert child.restore_reason == "A fresh optimizer: the method changes from sft to dpo."
     assert child.config["hyperparams"]["lora"] == supervised.config["hyperparams"]["lora"]
     assert (child.config["data"]["packing"], child.config["loss"]["assistantTurns"]) == (False, "last")
     assert child.config["preference"]["beta"] == 0.1
