@@ -44,12 +44,15 @@ from runs.operations import (
 )
 from runs.operations.branching import Wish, branch_run
 from runs.phases import BEFORE_A_JOB, PHASES
+from runs.snapshots import TRAINING_STATE, WEIGHTS, kinds_of
 from runs.verify_files import check_files
 from runs.verify_records import check_records
 from tests.factories import make_device, make_run
 from tests.playing import STARTED, WORK, end, failure, metrics, save, say, stage
 
 SLOTS, STEPS, MOST_RUNS, PAUSES_AT = 2, 6, 4, 3
+FEW_SAVES = {"keepAdapters": 1, "keepTrainingStates": 1}
+"""So that retention has something to remove whenever it looks."""
 PICK = st.integers(0, 11)
 CODES = ("unexpected", "bad_row", "out_of_device_memory", "snapshot_invalid")
 WISHES = (
@@ -97,16 +100,21 @@ class Runs(RuleBasedStateMachine):
 
     # Operators -------------------------------------------------------------------------------------------------------
 
-    @initialize()
-    def a_run_that_trains(self):
+    @initialize(has_rested=st.booleans())
+    def a_run_that_trains(self, has_rested):
         self.submit(PAUSES_AT)
         self.claim(0, True)
         self.train(0, 2, True)
+        if has_rested:
+            self.train(0, 1, True)
+            self.obey(0)
+            self.wish(0, lambda run: resume_run(run, actor=LOCAL))
+            self.claim(0, True)
 
     @precondition(lambda self: len(self.runs) < MOST_RUNS)
     @rule(pauses_at=st.sampled_from([None, PAUSES_AT]))
     def submit(self, pauses_at):
-        self.runs.append(make_run(**({"pauseAtStep": pauses_at} if pauses_at else {})).pk)
+        self.runs.append(make_run(execution=FEW_SAVES, **({"pauseAtStep": pauses_at} if pauses_at else {})).pk)
         advance_all()
 
     @precondition(lambda self: len(self.runs) < MOST_RUNS)
@@ -252,6 +260,13 @@ class Runs(RuleBasedStateMachine):
             if run.phase in PHASES.open and run.pk in self.whole:
                 newest = queries.newest_restorable(run).first()
                 assert newest is not None and newest.step == self.whole[run.pk], "its newest save is gone"
+
+    @invariant()
+    def what_an_open_branch_starts_from_is_kept(self):
+        for run in self.each().exclude(source_snapshot=None):
+            if run.phase in PHASES.open:
+                started = {WEIGHTS} if run.restore_mode == "weights" else {WEIGHTS, TRAINING_STATE}
+                assert started <= {*kinds_of(run.source_snapshot)}, "a branch's source is gone"
 
     @invariant()
     def a_run_that_rests_holds_nothing_and_says_where_it_goes_on(self):
