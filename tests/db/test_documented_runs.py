@@ -21,15 +21,15 @@ WRITTEN = {"docs/preferences.md": ["replies/run.json"], f"{EXAMPLES}/judging/REA
 """For each page the examples that run over what it prepares."""
 
 
-@pytest.mark.parametrize(("page", "examples"), WRITTEN.items())
-def test_every_run_of_a_page_is_admitted_as_it_is_written(page, examples):
+@pytest.mark.parametrize(("guide", "examples"), WRITTEN.items())
+def test_every_run_of_a_page_is_admitted_as_it_is_written(guide, examples):
     make_device("cpu")
     make_base_model("HuggingFaceTB/SmolLM2-135M-Instruct")
     bundle = io.BytesIO()
     pack_folder(CHECKOUT / EXAMPLES / "arithmetic-scoring" / "scoring", bundle)
     push_bundle("gsm8k-scoring", [bundle.getvalue()], actor=LOCAL)
-    prepare((CHECKOUT / page).read_text())
-    runs = [run for path in (page, *(f"{EXAMPLES}/{name}" for name in examples))
+    prepare((CHECKOUT / guide).read_text())
+    runs = [run for path in (guide, *(f"{EXAMPLES}/{name}" for name in examples))
             for run in descriptors(CHECKOUT / path) if "warmStartModelId" not in run]
     assert len(runs) >= len(examples)
     for run in runs:
