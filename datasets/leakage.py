@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from datasets.prompts import asked_words, prompt_key
+from datasets.prompts import Asked
 from datasets.rows import Row
 
 WORDS = 3
@@ -41,10 +41,10 @@ class Judged:
     def add(self, position: int, row: Row) -> None:
         """Take in a row; of rows that ask the same the first stands for all."""
         self.num_rows += 1
-        key = prompt_key(row)
-        if self.by_key.setdefault(key, position) != position:
+        asked = Asked(row)
+        if self.by_key.setdefault(asked.key, position) != position:
             return
-        words = asked_words(row)
+        words = asked.words()
         shingles = self._shingles[position] = set(shingles_of(words))
         if len(words) <= SHORT_WORDS:
             self._short[position] = words
@@ -55,13 +55,13 @@ class Judged:
             elif held != position:
                 self._holders[shingle] = [held, position]
 
-    def nearest(self, row: Row) -> tuple[int, float] | None:
+    def nearest(self, asked: Asked) -> tuple[int, float] | None:
         """The position of the nearest row that is near enough, and how near, up to 1."""
-        words = asked_words(row)
+        words = asked.words()
         own = set(shingles_of(words))
         known = self._holders.keys() & own.union(all_but_one(words))
-        if not known:
-            return None
+        if not known or (len(words) > SHORT_WORDS and len(known) < NEAR * len(own)):
+            return None  # of a long prompt that many runs would have to be in the other
         shared: Counter[int] = Counter()
         for shingle in known:
             held = self._holders[shingle]
@@ -81,7 +81,8 @@ class Judged:
 
 
 def _share(ones: set[Any], others: set[Any]) -> float:
-    return len(ones & others) / len(ones | others)
+    both = len(ones & others)
+    return both / (len(ones) + len(others) - both)
 
 
 def _pairs(words: Sequence[str]) -> set[str]:
@@ -135,11 +136,12 @@ class Overlap:
     def add(self, position: int, row: Row) -> None:
         """Compare one row."""
         self.read += 1
-        same = self._judged.by_key.get(prompt_key(row))
+        asked = Asked(row)
+        same = self._judged.by_key.get(asked.key)
         if same is not None:
             self.exact.add(position, same)
             return
-        found = self._judged.nearest(row)
+        found = self._judged.nearest(asked)
         if found is not None:
             self.near.add(position, found[0], similarity=round(found[1], 2))
 

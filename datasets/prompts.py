@@ -27,13 +27,40 @@ def prompt_of(row: Row) -> list[Row]:
 
 def prompt_key(row: Row) -> bytes:
     """What a row asks, as a digest."""
-    asked = [(message["role"], _plain_content(message), message.get("tool_calls") or []) for message in prompt_of(row)]
-    return hashlib.sha256(orjson.dumps(asked)).digest()
+    return Asked(row).key
 
 
-def _plain_content(message: Row) -> str:
-    text = text_of(message.get("content"))
-    return _plain_system(text) if message["role"] == "system" else plain(text)
+class Asked:
+    """What a row asks, each of its texts made plain once."""
+
+    def __init__(self, row: Row) -> None:
+        self._messages = prompt_of(row)
+        self._texts = [text_of(message.get("content")) for message in self._messages]
+        self._plain = [_plain_system(text) if message["role"] == "system" else plain(text)
+                       for message, text in zip(self._messages, self._texts, strict=True)]
+
+    @property
+    def key(self) -> bytes:
+        """All of it as a digest."""
+        asked = [(message["role"], text, message.get("tool_calls") or [])
+                 for message, text in zip(self._messages, self._plain, strict=True)]
+        return hashlib.sha256(orjson.dumps(asked)).digest()
+
+    def words(self) -> list[str]:
+        """The words of it: what anyone but the system says before the answer, of a long message the ends.
+
+        Signs around words are left out where anything else is asked; of writing without spaces each character is a
+        word.
+        """
+        said = zip(self._messages, self._texts, self._plain, strict=True)
+        asked = " ".join([text if len(written) <= 2 * END_CHARACTERS else plain(_ends(written))
+                          for message, written, text in said if message["role"] != "system"])
+        words = asked.split()
+        if _is_unspaced(asked, len(words)):
+            words = list("".join(words))
+        bare = [word if word.isalnum() else word.strip(string.punctuation if word.isascii() else SIGNS)
+                for word in words]
+        return list(filter(None, bare)) or words
 
 
 def plain(text: str) -> str:
@@ -44,24 +71,12 @@ def plain(text: str) -> str:
 _plain_system = lru_cache(maxsize=8)(plain)  # rows of one task share theirs
 
 
-def asked_words(row: Row) -> list[str]:
-    """The words that a row asks with: what anyone but the system says before the answer, of a long message the ends.
-
-    Signs around words are left out where anything else is asked; of writing without spaces each character is a word.
-    """
-    asked = " ".join(plain(_ends(text_of(message.get("content")))) for message in prompt_of(row)
-                     if message["role"] != "system")
-    words = asked.split()
-    if _is_unspaced(asked, len(words)):
-        words = list("".join(words))
-    bare = [word if word.isalnum() else word.strip(SIGNS) for word in words]
-    return list(filter(None, bare)) or words
-
-
 def _is_unspaced(text: str, num_words: int) -> bool:
+    if text.isascii():
+        return len(text) > LONGEST_WORD_BYTES * num_words
     return (len(text.encode(errors="replace")) > LONGEST_WORD_BYTES * num_words
-            or (not text.isascii() and len(UNSPACED.findall(text)) > num_words))
+            or len(UNSPACED.findall(text)) > num_words)
 
 
 def _ends(text: str) -> str:
-    return text if len(text) <= 2 * END_CHARACTERS else f"{text[:END_CHARACTERS]} {text[-END_CHARACTERS:]}"
+    return f"{text[:END_CHARACTERS]} {text[-END_CHARACTERS:]}"
