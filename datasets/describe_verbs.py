@@ -40,7 +40,7 @@ class DescribeVerbs(NounCommand):
             raise InvalidInput(f"This box has {model} at {found['revision']}, not at {revision}, and knows no template "
                                "of that commit.", code="other_revision", hint="Name the template's file: "
                                "--chat-template FILE.")
-        return describing.MadeWith(found["repository"], revision or found["revision"],
+        return describing.MadeWith(found["repository"], found["revision"],
                                    digest if chat_template else found["chatTemplateSha256"])
 
     def _selected(self, model: str) -> dict[str, Any]:

@@ -137,9 +137,13 @@ def test_rows_are_described_under_the_template_that_runs_over_the_model_render_u
     rows = kept(tmp_path, b"", "rows.parquet")
     argv = ["describe-prepared", rows, "--model", TINY, "--force", "--out", tmp_path / "prepared.json"]
     assert Datasets().run(list(map(str, argv))) == 2 and "--chat-template" in capsys.readouterr().err
-    make_base_model(facts={"contextLength": 4096, "chatTemplateSha256": DIGEST})
-    told = json.loads(printed(Datasets, capsys, *argv, "-o", "json"))
-    assert (told["tokenizer"]["revision"], told["chatTemplateSha256"]) == ("rev-1", DIGEST)
+    base = make_base_model()
+    assert Datasets().run(list(map(str, argv))) == 2 and "was not prepared on this box yet" in capsys.readouterr().err
+    type(base).objects.update(facts={"contextLength": 4096, "chatTemplateSha256": DIGEST})
+    template = kept(tmp_path, b"{{ other }}\n", "other.jinja")
+    for named, digest in (((), DIGEST), (("--chat-template", template), hashlib.sha256(b"{{ other }}\n").hexdigest())):
+        told = json.loads(printed(Datasets, capsys, *argv, *named, "-o", "json"))
+        assert (told["tokenizer"]["revision"], told["chatTemplateSha256"]) == ("rev-1", digest)
     assert Datasets().run([*map(str, argv), "--revision", "rev-2"]) == 2
     assert "rev-1" in capsys.readouterr().err
 

@@ -6,6 +6,7 @@ from tests.unit.resolving import make_dataset_facts, make_entry, make_facts, onl
 
 PREPARED = {"format": "prepared-tokens-v1", "tokenizer": "acme/tiny", "chat_template_sha256": "1" * 64}
 COLUMN = {"explicitLossMaskColumn": "weights"}
+DATASET = "config.data.validationDataset"
 
 
 def facts_of(training=None, validation=None, **changes):
@@ -70,6 +71,9 @@ def test_prepared_rows_under_another_template_are_refused_naming_the_dataset_and
     assert "describe-prepared" in problem.hint
     assert problems(facts=facts_of(PREPARED, base_template="1" * 64)) == {}
     assert problems(facts=facts_of(PREPARED)) == {}
+    held_out = PREPARED | {"chat_template_sha256": "2" * 64}
+    assert problems(facts=facts_of(PREPARED, held_out, base_template="1" * 64)) == {
+        "config.data.validationDataset": "prepared_under_another_template"}
 
 
 @pytest.mark.requirement("R325")
@@ -79,10 +83,31 @@ def test_prepared_rows_of_another_tokenizer_are_refused_naming_both():
     assert "other/model" in problem.message
 
 
-def test_prepared_rows_that_name_no_template_are_admitted_with_a_word():
-    found = resolved(facts=facts_of(PREPARED | {"chat_template_sha256": ""}))
+@pytest.mark.parametrize("of", [facts_of, lambda held: facts_of(PREPARED, held, base_template="1" * 64)])
+def test_prepared_rows_that_name_no_template_are_admitted_with_a_word(of):
+    found = resolved(facts=of(PREPARED | {"chat_template_sha256": ""}))
     assert found.problems == ()
     assert "prepared_without_template" in [warning["code"] for warning in found.warnings]
+
+
+@pytest.mark.requirement("R101", "R135", "R238", "R319", "R320")
+@pytest.mark.parametrize(("held_out", "training", "changes", "path", "code"), [
+    ({"format": "preference-jsonl-v1"}, {}, {}, DATASET, "wrong_format"),
+    ({"num_images": 3}, {}, {}, DATASET, "images_not_read"),
+    ({"num_images": 3}, {"num_tool_rows": 2}, {}, "config.dataset", "tools_with_images"),
+    ({"num_images": 3}, {}, {"data": {"truncation": "oldest"}}, "config.data.truncation",
+     "truncation_needs_text"),
+    ({"num_images": 3}, {}, {"data": {"packing": True}}, "config.data.packing",
+     "packing_needs_text"),
+    ({"num_images": 3}, {}, {"loss": COLUMN}, "config.loss.explicitLossMaskColumn",
+     "mask_needs_text"),
+    ({"num_tool_rows": 2}, {}, {"method": "grpo"}, DATASET, "tools_not_rolled_out"),
+    ({"num_call_answers": 2}, {}, {"method": "grpo"}, DATASET, "answer_calls_tools"),
+])
+def test_the_rows_held_out_are_judged_as_the_rows_to_train_on_are(held_out, training, changes, path, code):
+    base = {} if code == "images_not_read" else vision()
+    found = resolved(changes, facts=facts_of(training, held_out, **base)).problems
+    assert (path, code) in [(problem.path, problem.code) for problem in found]
 
 
 @pytest.mark.requirement("R093")
@@ -141,11 +166,19 @@ def test_a_mask_column_that_no_row_has_is_refused_where_the_keys_of_the_rows_wer
 
 
 def test_whether_rows_carry_masks_is_unknown_where_it_was_not_counted():
-    def warned(columns):
-        found = resolved({"loss": COLUMN}, facts=facts_of({"columns": columns})).warnings
+    def warned(columns, held_out):
+        found = resolved({"loss": COLUMN}, facts=facts_of({"columns": columns}, {"columns": held_out})).warnings
         return "masks_not_counted" in [warning["code"] for warning in found]
 
-    assert warned(None) and not warned({"weights": 1})
+    counted = {"weights": 1}
+    assert warned(None, counted) and warned(counted, None) and not warned(counted, counted)
+
+
+@pytest.mark.requirement("R135")
+def test_a_mask_column_is_for_supervised_runs():
+    found = resolved({"method": "dpo", "loss": COLUMN}, facts=facts_of({"format": "preference-jsonl-v1"})).problems
+    assert ("config.loss.explicitLossMaskColumn", "does_not_apply") in [
+        (problem.path, problem.code) for problem in found]
 
 
 @pytest.mark.parametrize("key", ["messages", "tools"])

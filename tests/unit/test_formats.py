@@ -185,12 +185,15 @@ def test_a_description_that_does_not_fit_is_refused(tmp_path, monkeypatch, chang
 
 @pytest.mark.requirement("R326")
 def test_prepared_rows_are_described_under_the_template_that_is_named(tmp_path, capsys):
-    template = kept(tmp_path, b"{{ messages }}", "other.jinja")
+    template = kept(tmp_path, b"{{ messages }}\n", "other.jinja")
     rows, out = kept(tmp_path, parquet(GOOD_TOKENS), "rows.parquet"), tmp_path / "made.zip"
-    assert Command().run(["describe-prepared", str(rows), "--model", "acme/tiny", "--revision", "rev-1",
-                          "--chat-template", str(template), "--out", str(out), "-o", "json"]) == 0
+    argv = ["describe-prepared", str(rows), "--model", "acme/tiny", "--revision", "rev-1",
+            "--chat-template", str(template), "--out", str(out), "-o", "json"]
+    assert Command().run(argv) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["chatTemplateSha256"] == hashlib.sha256(b"{{ messages }}").hexdigest() == template_sha256(template)
+    assert told["chatTemplateSha256"] == hashlib.sha256(b"{{ messages }}\n").hexdigest() == template_sha256(template)
+    assert {path.name for path in tmp_path.iterdir()} == {"other.jinja", "rows.parquet", "made.zip"}
+    assert Command().run(argv) == 2 and "--force" in capsys.readouterr().out
     with zipfile.ZipFile(out) as made:
         assert made.namelist() == ["prepared.json", "rows.parquet"]
         assert json.loads(made.read("prepared.json")) == told
