@@ -1,5 +1,6 @@
 """Fixtures of the engine tests: a tiny model with its own tokenizer, a few rows, and a plan around them."""
 
+import gc
 import itertools
 import json
 import os
@@ -20,6 +21,15 @@ import tiny  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def libraries_left_alone():
+    """Every training has the collector look through all that it may, which for the libraries takes longer than the tiny
+    model's updates do: they are set aside, as they are where jobs are forked. Anew for each module, since an analysis
+    takes them back as it ends."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
