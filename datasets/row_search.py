@@ -19,7 +19,7 @@ def _escape_of(letter: str) -> bytes:
     return b"".join(b"[%c%c]" % (digit.lower().encode(), digit.upper().encode()) for digit in f"{ord(letter):04x}")
 
 
-ESCAPES = re.compile(rb"\\u(?:00[3-7]|%s)" % b"|".join(map(_escape_of, FOLDING)))
+ESCAPES = re.compile(rb"\\u(?:00(?:3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa])|%s)" % b"|".join(map(_escape_of, FOLDING)))
 """Escapes that stand for an ASCII letter or digit, or for a letter that folds into one."""
 
 
