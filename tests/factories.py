@@ -167,7 +167,7 @@ def claim_job(device: str = "cpu", slot: int = 0) -> Any:
 
 
 def tell_job(attempt: Any, *events: dict[str, Any]) -> None:
-    """Have a claimed job say these events, stored one after another as the worker stores them."""
+    """Have a claimed job say these events, stored as the worker stores them."""
     from django.db import transaction
 
     from gpu_worker.kinds import KINDS
@@ -175,9 +175,7 @@ def tell_job(attempt: Any, *events: dict[str, Any]) -> None:
 
     kind = KINDS[attempt.holder_kind]
     with transaction.atomic():
-        row = kind.get(attempt.holder_id)
-        for event in events:
-            kind.on_event(row, attempt, event)
+        kind.on_events(kind.get(attempt.holder_id), attempt, events)
         notify(attempt.holder_kind, attempt.holder_id)
 
 
