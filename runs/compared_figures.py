@@ -29,6 +29,8 @@ PAIRS = (Figure("preferenceAccuracy", "preference_accuracy", "Preference accurac
 REWARDS = (Figure("reward", "reward", "Reward", "reward", 1),
            Figure("kl", "kl", "KL from the reference", "KL penalty", 0))
 NORM = "grad_norm"
+NAMED = {figure.name: figure for figure in (*LOSSES, *PAIRS, *REWARDS)}
+"""Every figure by its name in the interface."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from optimize_site.kernel.htmx import HtmxRequest
 from optimize_site.kernel.listing import whole
 from runs import queries
 from runs.compare_text import name_of, spike_words
-from runs.compared_figures import NORM, Figure, Kind, figure_of, kind_of
+from runs.compared_figures import NAMED, NORM, Figure, kind_of
 from runs.comparing import MOST_RUNS, compare_runs
 from runs.errors import PlansDiffer
 from runs.loss_windows import Terms
@@ -81,20 +81,20 @@ def _compared(runs: list[Run], terms: Terms) -> dict[str, Any]:
         found = compare_runs(runs, terms)
     except OperationError as error:
         return {"error": error, "may_cross": isinstance(error, PlansDiffer)}
-    names, kind = [title(run).replace("|", "/") for run in runs], kind_of(runs)
-    figure = figure_of(kind, found["figure"])
+    names = [title(run).replace("|", "/") for run in runs]
+    figure, figures = NAMED[found["figure"]], [NAMED[name] for name in found["figures"]]
     pairs = [{"found": pair, "title": names[number + 1]} for number, pair in enumerate(found["pairs"])]
     return {"found": found, "is_open": any(run.phase in PHASES.open for run in runs), "pairs": pairs,
-            "figure": figure, "figure_words": name_of(figure.name), "figures": kind.figures,
+            "figure": figure, "figure_words": name_of(figure.name), "figures": figures,
             "rows": [{"run": run, "title": name, "spikes": spike_words(document["spikes"]), "document": document}
                      for run, name, document in zip(runs, names, found["runs"], strict=True)],
             "windows": _windows(found, figure), "charts": [_chart(runs, names, one, is_big=one == figure)
-                                                           for one in _charted(kind, figure)]}
+                                                           for one in _charted(figures, figure)]}
 
 
-def _charted(kind: Kind, figure: Figure) -> list[Figure]:
+def _charted(figures: list[Figure], figure: Figure) -> list[Figure]:
     """What is drawn: the figure that the runs are compared by, then what else they report."""
-    return [figure, *(other for other in kind.figures if other != figure), NORMS]
+    return [figure, *(other for other in figures if other != figure), NORMS]
 
 
 def _windows(found: dict[str, Any], figure: Figure) -> list[dict[str, Any]]:
