@@ -26,6 +26,7 @@ from runs.operations import (
     verify_run,
 )
 from runs.smoke import SHORT
+from runs.snapshots import TRAINING_STATE, WEIGHTS
 from runs.verify_text import disagreements, verdict
 
 
@@ -191,19 +192,43 @@ class SnapshotAdmin(ReadOnlyAdmin):
     list_filter = ("is_final", "has_training_state")
     search_fields = ("id", "run__id")
     ordering = ("-created_at",)
-    actions = ("pin", "unpin", "register")
+    actions = ("pin", "pin_weights", "pin_training_state", "unpin", "unpin_weights", "unpin_training_state", "register")
 
     @admin.action(description="Pin", permissions=["operate"])
     def pin(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
+        self._pin(request, rows)
+
+    @admin.action(description="Pin the weights alone", permissions=["operate"])
+    def pin_weights(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
+        self._pin(request, rows, WEIGHTS)
+
+    @admin.action(description="Pin the training state alone", permissions=["operate"])
+    def pin_training_state(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
+        self._pin(request, rows, TRAINING_STATE)
+
+    def _pin(self, request: HttpRequest, rows: QuerySet[Snapshot], kind: str = "") -> None:
         def operation(row: Snapshot, actor: Actor) -> str:
-            return f"The snapshot {pin_snapshot(row, actor=actor).pk[:12]} stays until it is unpinned."
+            pinned = pin_snapshot(row, kind=kind, actor=actor)
+            return f"The snapshot {pinned.pk[:12]} stays until it is unpinned: {', '.join(pinned.pinned)}."
 
         carry_out(request, rows, operation)
 
     @admin.action(description="Unpin", permissions=["operate"])
     def unpin(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
+        self._unpin(request, rows)
+
+    @admin.action(description="Unpin the weights alone", permissions=["operate"])
+    def unpin_weights(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
+        self._unpin(request, rows, WEIGHTS)
+
+    @admin.action(description="Unpin the training state alone", permissions=["operate"])
+    def unpin_training_state(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:
+        self._unpin(request, rows, TRAINING_STATE)
+
+    def _unpin(self, request: HttpRequest, rows: QuerySet[Snapshot], kind: str = "") -> None:
         def operation(row: Snapshot, actor: Actor) -> str:
-            return f"The snapshot {unpin_snapshot(row, actor=actor).pk[:12]} is left to retention."
+            left = unpin_snapshot(row, kind=kind, actor=actor).pk[:12]
+            return f"The snapshot {left} is left to retention{f' for its {kind}' if kind else ''}."
 
         carry_out(request, rows, operation)
 

@@ -61,16 +61,20 @@ def detail(request: HtmxRequest, snapshot_id: str) -> HttpResponse:
 
 @require_POST
 def pin(request: HtmxRequest, snapshot_id: str) -> HttpResponse:
-    """Keep it whatever retention says."""
-    snapshot = pin_snapshot(queries.get_snapshot(snapshot_id), actor=actor_of(request))
-    return _told(request, snapshot, "The save stays until it is unpinned.")
+    """Keep it, or one kind of it, whatever retention says."""
+    kind = request.POST.get("kind", "")
+    snapshot = pin_snapshot(queries.get_snapshot(snapshot_id), kind=kind, actor=actor_of(request))
+    return _told(request, snapshot, f"The save's {WORDS[kind]} stay until they are unpinned." if kind
+                 else "The save stays until it is unpinned.")
 
 
 @require_POST
 def unpin(request: HtmxRequest, snapshot_id: str) -> HttpResponse:
-    """Leave it to retention again."""
-    snapshot = unpin_snapshot(queries.get_snapshot(snapshot_id), actor=actor_of(request))
-    return _told(request, snapshot, "The save is left to retention.")
+    """Leave it, or one kind of it, to retention again."""
+    kind = request.POST.get("kind", "")
+    snapshot = unpin_snapshot(queries.get_snapshot(snapshot_id), kind=kind, actor=actor_of(request))
+    return _told(request, snapshot, f"The save's {WORDS[kind]} are left to retention." if kind
+                 else "The save is left to retention.")
 
 
 @require_POST

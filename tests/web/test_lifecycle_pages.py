@@ -139,7 +139,12 @@ def test_saves_that_wait_and_that_were_skipped_are_counted(viewer, running):
 def test_the_snapshots_tab_shows_what_each_save_holds_who_holds_it_and_what_all_take(operator, running):
     make.tell_job(running.attempt, save(running.attempt, 18))
     first, last = running.snapshots.order_by("step").first(), running.snapshots.get(step=18)
+    send(operator, "runs:pin", first.pk, kind="weights")
+    assert page(operator, "runs:snapshot", first.pk).count('name="kind" value="trainingState"') == 1
     send(operator, "runs:pin", first.pk)
+    send(operator, "runs:unpin", first.pk, kind="trainingState")
+    first.refresh_from_db()
+    assert first.pinned == ["weights"]
     Snapshot.objects.filter(pk=first.pk).update(swept=["trainingState"])
     text = shown(operator, running, "snapshots")
     assert "pinned <span class=\"soft\">weights" in text and "Unpin" in text
@@ -303,8 +308,12 @@ def test_the_admin_pauses_resumes_and_pins_through_the_operations(operator, runn
                                      {"action": action, "_selected_action": [row.pk]}, follow=True))
 
     snapshot = running.snapshots.first()
-    assert "stays until it is unpinned" in act("runs_snapshot", "pin", snapshot)
-    assert "is left to retention" in act("runs_snapshot", "unpin", snapshot)
+    assert "stays until it is unpinned: weights." in act("runs_snapshot", "pin_weights", snapshot)
+    assert "unpinned: trainingState, weights." in act("runs_snapshot", "pin_training_state", snapshot)
+    assert "is left to retention for its weights" in act("runs_snapshot", "unpin_weights", snapshot)
+    assert "is left to retention for its trainingState" in act("runs_snapshot", "unpin_training_state", snapshot)
+    assert "unpinned: trainingState, weights." in act("runs_snapshot", "pin", snapshot)
+    assert "is left to retention." in act("runs_snapshot", "unpin", snapshot)
     assert "is not pinned" in act("runs_snapshot", "unpin", snapshot)
     assert "nothing to resume" in act("runs_run", "resume", running)
     assert "is pausing" in act("runs_run", "pause_at_latest", running)
