@@ -1,5 +1,6 @@
 """Whatever interrupts a run, and wherever: the adapter comes out with the bytes of the undisturbed run."""
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import jobs
 import pytest
 import tiny
-from optimize_child.snapshots import MANIFESTS, verify_kind
+from optimize_child import saving
+from optimize_child.snapshots import FILES, MANIFESTS, verify_kind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 EPOCHS = 3
@@ -149,6 +151,52 @@ def test_snapshots_stand_at_every_save_and_epoch_end(undisturbed, plan, tmp_path
     assert saved_and_skipped(sparse) == ([2, 3, 4, 6, 8, 9], {3, 6, 9})
     off = jobs.run(tmp_path / "off", {**plan, "execution": {"gpus": 1, "saveEvery": None}})
     assert [event["step"] for event in tiny.events_of(off, "snapshot")] == [UPDATES]
+
+
+@pytest.mark.requirement("R167", "R277", "R279", "R280")
+def test_on_a_slow_disk_the_plan_says_how_often_a_state_is_written_and_epochs_ends_stand_whole(written_late, plan):
+    execution = {"gpus": 1, "saveEvery": 1, "resumableSaveEvery": 2, "resumableSaveMinutes": 60}
+    attempt = written_late({**plan, "execution": execution, "total_steps": 8}, drained=True)
+    kept = {event["step"]: event["trainingState"] for event in tiny.events_of(attempt, "snapshot")}
+    assert kept == {3: True, 5: True, 6: True, 7: False, 8: True}
+    alone = {path.name for path in (attempt / "snapshots" / "step-7").iterdir()}
+    assert alone == {*FILES["weights"], MANIFESTS["weights"]}
+    execution["resumableSaveMinutes"] = 1e-9
+    often = written_late({**plan, "execution": execution, "total_steps": 3}, drained=True)
+    assert [event["trainingState"] for event in tiny.events_of(often, "snapshot")] == [True, False, True]
+
+
+@pytest.mark.requirement("R278")
+def test_a_run_that_pauses_on_a_slow_disk_writes_only_its_newest_save(written_late, plan):
+    attempt = written_late({**plan, "pause_at": 5})
+    assert [event["step"] for event in tiny.events_of(attempt, "snapshot")] == [5]
+    assert tiny.events_of(attempt, "saves")[-1] | {"t": 0} == {"v": 1, "t": 0, "type": "saves", "waiting": 0,
+                                                               "skipped": 4}  # fmt: skip
+
+
+@pytest.fixture
+def written_late(tmp_path, monkeypatch):
+    """Runs a plan on a disk that takes no save before the training is over; with `drained`, all that wait by then."""
+    soon, over, number = saving.Saver._next, saving.Saver.finish, itertools.count()
+
+    def run(plan, *, drained=False):
+        def late(self):
+            with self._changed:
+                self._changed.wait_for(lambda: self._ending or getattr(self, "is_drained", False))
+            return soon(self)
+
+        def finish(self, **how):
+            with self._changed:
+                self.is_drained = drained
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: not (drained and self._queue.waiting))
+            over(self, **how)
+
+        monkeypatch.setattr(saving.Saver, "_next", late)
+        monkeypatch.setattr(saving.Saver, "finish", finish)
+        return jobs.run(tmp_path / f"late-{next(number)}", plan)
+
+    return run
 
 
 def saved_and_skipped(attempt: Path) -> tuple[list[int], set[int]]:

@@ -65,9 +65,12 @@ def test_a_state_is_written_after_so_many_minutes(clock):
     waiting.wrote(first)
     put(waiting, 2, 3)
     assert shown(waiting) == [(2, False), (3, True)]
-    clock.now = 60 + 300
+    clock.now = 60 + 299
     put(waiting, 4)
-    assert shown(waiting) == [(3, True), (4, True)]
+    assert shown(waiting) == [(2, False), (3, False), (4, True)], "they count from the end of the last writing"
+    clock.now = 60 + 300
+    put(waiting, 5)
+    assert shown(waiting) == [(4, True), (5, True)]
 
 
 @pytest.mark.requirement("R280")
