@@ -25,6 +25,7 @@ class NewComparison(Body):
     grader: str = ""
     maxCompletionTokens: int = Field(0, ge=0, le=4096)
     submissionId: str = Field("", max_length=128)
+    dryRun: bool = False
 
     def wish(self) -> operations.Wish:
         return operations.Wish(self.source, tuple(self.candidates), tuple(self.branches), self.allBranches,
@@ -33,7 +34,13 @@ class NewComparison(Body):
 
 @router.post("", response={201: dict[str, Any], 200: dict[str, Any]})
 def create_comparison(request: HttpRequest, body: NewComparison) -> Status[dict[str, Any]]:
-    """Compare a snapshot with what was branched from it. The same `submissionId` reaches the first one: 200."""
+    """Compare a snapshot with what was branched from it. The same `submissionId` reaches the first one: 200.
+
+    A dry run checks the source, the rows and the grader, whatever there is to compare with yet, and answers 200.
+    """
+    if body.dryRun:
+        operations.check_comparison(body.wish(), actor=actor_of(request))
+        return Status(200, {"valid": True})
     found = operations.create_comparison(body.wish(), actor=actor_of(request))
     return Status(201 if found.is_new else 200, comparison_document(found.comparison))
 

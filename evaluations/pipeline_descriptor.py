@@ -1,21 +1,25 @@
 """A pipeline's descriptor: what a person may write. Each train stage holds the fields of a run's own descriptor."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from optimize_site.kernel.errors import Problem
+from optimize_site.kernel.notes import MAX_NOTE
+from runs.wording import describe_kind
 
 TRAIN, EVALUATE = "train", "evaluate"
 LATER = ("curate", "distill")
 MOST_STAGES = 50
 NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
+TEXTS = ("workload", "project", "submissionId", "description")
+MOST = {"submissionId": 128, "description": MAX_NOTE}
 FIELDS = frozenset({"kind", "workload", "project", "stages", "submissionId", "description"})
 RUN_FIELDS = frozenset({"baseModel", "config", "execution", "grader", "graderInstructions", "warmStartModelId",
                         "description", "configName"})
-EVALUATE_FIELDS = frozenset({"model", "dataset", "grader", "graderInstructions", "maxCompletionTokens", "minMeanScore",
-                             "description"})
+EVALUATE_TEXTS = ("model", "dataset", "grader", "graderInstructions", "description")
+EVALUATE_FIELDS = frozenset({*EVALUATE_TEXTS, "maxCompletionTokens", "minMeanScore"})
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,9 @@ def parse_pipeline(document: Any) -> PipelineWish:
 
 def references_of(stage: StageWish) -> dict[str, str]:
     """The fields of a stage that name an earlier stage: path below the stage to the stage's name."""
+    config = stage.fields.get("config")
     places = {"model": stage.fields.get("model"), "warmStartModelId": stage.fields.get("warmStartModelId"),
-              "config.dataset": (stage.fields.get("config") or {}).get("dataset"),
+              "config.dataset": config.get("dataset") if isinstance(config, Mapping) else None,
               "dataset": stage.fields.get("dataset"), "grader": stage.fields.get("grader")}
     texts = {path: value.removeprefix("model:") if path == "grader" else value for path, value in places.items()
              if isinstance(value, str)}
@@ -77,12 +82,25 @@ def _whole_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("kind", "wrong_kind", f"kind is {document.get('kind')!r}; it must be pipeline.")
     if not (_text(document, "workload") or _text(document, "project")):
         yield Problem("workload", "required", "workload is missing.", "Name the workload the pipeline is for.")
+    yield from text_problems(document, TEXTS)
     stages = document.get("stages")
     if not isinstance(stages, list) or not stages:
         yield Problem("stages", "required", "stages is missing; a pipeline has at least one.")
     elif len(stages) > MOST_STAGES:
         yield Problem("stages", "too_many_stages", f"There are {len(stages)} stages; a pipeline has at most "
                       f"{MOST_STAGES}.")
+
+
+def text_problems(fields: Mapping[str, Any], names: Iterable[str]) -> Iterator[Problem]:
+    """The fields that are to be texts and are none, or too long: a number that YAML read is not what was written."""
+    for name in names:
+        value = fields.get(name)
+        if value is not None and not isinstance(value, str):
+            yield Problem(name, "wrong_kind", f"{name} is {describe_kind(value)}; it must be a text.",
+                          "Put it in quotes.")
+        elif value and len(value) > MOST.get(name, len(value)):
+            yield Problem(name, "wrong_length", f"{name} has {len(value)} characters; it may have at most "
+                          f"{MOST[name]}.")
 
 
 def _stage(position: int, body: Any, problems: list[Problem]) -> StageWish | None:

@@ -19,7 +19,7 @@ from optimize_site.kernel.hashing import sha256_json
 from optimize_site.kernel.ids import derived_id, new_id
 from optimize_site.kernel.phases import move
 from registry.model_queries import get_model
-from registry.models import Version
+from registry.models import Version, Workload
 from registry.operations.workloads import check_takes_work
 from runs.models import Candidate, Run, Snapshot
 from runs.operations import get_candidate, register_candidate
@@ -87,11 +87,24 @@ def create_comparison(wish: Wish, *, actor: Actor) -> Submission:
         return Submission(earlier, is_new=False)
 
 
+def check_comparison(wish: Wish, *, actor: Actor) -> None:
+    """What starting it would refuse, whatever it will be held against: its source, its rows, its grader. Raises the
+    same."""
+    actor.require("viewer")
+    _checked_request(wish, get_snapshot(wish.source).run.workload)
+
+
+def _checked_request(wish: Wish, workload: Workload) -> Request:
+    asked = Request("", dataset=wish.dataset, grader=wish.grader, workload=workload.name,
+                    max_new_tokens=wish.max_new_tokens)
+    check_request(asked)
+    return asked
+
+
 @transaction.atomic
 def _create(wish: Wish, source: Snapshot, actor: Actor) -> Comparison:
     workload = source.run.workload
-    asked = Request("", dataset=wish.dataset, grader=wish.grader, workload=workload.name)
-    check_request(asked)
+    asked = _checked_request(wish, workload)
     fan, targets = _targets(wish, source)
     row = Comparison.objects.create(
         id=_identity(wish, source), workload=workload, source=source, dataset=dataset_of(asked, workload),

@@ -90,10 +90,7 @@ def start_evaluation(request: Request, *, actor: Actor) -> Submission:
     NoRoomForJudges, SubmissionConflict, WorkloadArchived.
     """
     actor.require("operator")
-    if not 0 <= request.max_new_tokens <= MAX_NEW_TOKENS:
-        raise InvalidInput(f"An answer of at most {request.max_new_tokens} tokens was asked for; it must be between "
-                           f"1 and {MAX_NEW_TOKENS}.", hint="0 or nothing takes the box's own ceiling.",
-                           code="invalid_max_new_tokens")
+    _refuse_length(request)
     stated = get_workload(request.workload) if request.workload else None
     subject = named_subject(request.model, stated.namespace_id if stated else "")
     workload = _workload(subject, stated)
@@ -106,6 +103,13 @@ def start_evaluation(request: Request, *, actor: Actor) -> Submission:
     grader, told = _grader(request, _run_grader(subject.version), workload)
     judge = judge_for(grader, stated=told, dataset=dataset, workload=workload)
     return _create(request, actor, subject=subject, workload=workload, dataset=dataset, grader=grader, judge=judge)
+
+
+def _refuse_length(request: Request) -> None:
+    if not 0 <= request.max_new_tokens <= MAX_NEW_TOKENS:
+        raise InvalidInput(f"An answer of at most {request.max_new_tokens} tokens was asked for; it must be between "
+                           f"1 and {MAX_NEW_TOKENS}.", hint="0 or nothing takes the box's own ceiling.",
+                           code="invalid_max_new_tokens")
 
 
 def _create(request: Request, actor: Actor, *, subject: Subject, workload: Workload, dataset: Version,
@@ -145,6 +149,7 @@ def _judged_by(judge: Appointment | None) -> dict[str, Any]:
 def check_request(request: Request, *, of_run: RunGrader | None = None, is_judged_later: bool = False) -> None:
     """What starting it would refuse; without a model, what can be told before there is one: `of_run` is what the run
     that makes it states. `is_judged_later` says that the judge is made first too. Raises the same."""
+    _refuse_length(request)
     stated = get_workload(request.workload)
     if request.model:
         subject = named_subject(request.model, stated.namespace_id)

@@ -9,7 +9,15 @@ from django.db import IntegrityError, transaction
 from evaluations.errors import NothingToResume, PipelineRefused, SubmissionConflict
 from evaluations.models import Pipeline, Stage
 from evaluations.operations.evaluations import Request, cancel_evaluation, check_request, start_evaluation
-from evaluations.pipeline_descriptor import TRAIN, PipelineWish, StageWish, parse_pipeline, references_of
+from evaluations.pipeline_descriptor import (
+    EVALUATE_TEXTS,
+    TRAIN,
+    PipelineWish,
+    StageWish,
+    parse_pipeline,
+    references_of,
+    text_problems,
+)
 from evaluations.pipeline_phases import CANCELLED, COMPLETED, FAILED, PIPELINE, RUNNING
 from evaluations.pipeline_queries import submission_of
 from optimize_site.kernel import clock, doorbell, events
@@ -25,6 +33,7 @@ from registry.workload_queries import get_workload
 from runs.models import Run
 from runs.operations import cancel_run, check_run, submit_run
 from runs.phases import PHASES as RUN_PHASES
+from runs.wording import describe_kind
 
 ENDED = (Stage.State.COMPLETED, Stage.State.FAILED, Stage.State.CANCELLED, Stage.State.SKIPPED)
 
@@ -95,7 +104,11 @@ def _evaluate_problems(stage: StageWish, maker: StageWish | None, workload: Work
     gate = stage.fields.get("minMeanScore")
     if gate is not None and (isinstance(gate, bool) or not isinstance(gate, (int, float)) or not 0 <= gate <= 1):
         yield Problem("minMeanScore", "gate_invalid", f"minMeanScore is {gate!r}; a score is between 0 and 1.")
-    if not isinstance(stage.fields.get("model"), str) or not stage.fields["model"]:
+    wrong = [*text_problems(stage.fields, EVALUATE_TEXTS), *_count_problems(stage)]
+    if wrong:
+        yield from wrong
+        return
+    if not stage.fields.get("model"):
         yield Problem("model", "required", "model is missing.", "Name a model, or an earlier stage as @NAME.")
         return
     later = references_of(stage)
@@ -107,6 +120,13 @@ def _evaluate_problems(stage: StageWish, maker: StageWish | None, workload: Work
                       is_judged_later=_is_judged_later(stage, maker))
     except OperationError as error:
         yield Problem("evaluation", error.code, error.detail, error.hint)
+
+
+def _count_problems(stage: StageWish) -> Iterator[Problem]:
+    tokens = stage.fields.get("maxCompletionTokens")
+    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int)):
+        yield Problem("maxCompletionTokens", "wrong_kind", f"maxCompletionTokens is {describe_kind(tokens)}; it must "
+                      "be a whole number.")
 
 
 def _is_judged_later(stage: StageWish, maker: StageWish | None) -> bool:

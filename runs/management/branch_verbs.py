@@ -98,12 +98,14 @@ class BranchVerbs(FollowedRuns):
         body = {"snapshot": snapshot, "steps": steps, "restoreMode": restore, "grid": read_document(grid),
                 "description": description, "submissionId": submission, "dryRun": dry_run}
         send = self.client.post if dry_run else self.submit
+        wish = {"source": snapshot, "allBranches": run, "dataset": dataset, "grader": grader,
+                "maxCompletionTokens": tokens}
+        if compare:
+            self.client.post(COMPARISONS, wish | {"dryRun": True})
         found = send(f"{ROUTE}/{run}/sweep", body)
         if compare:
             self._await([point["childRunId"] for point in found["points"]])
-            found["comparison"] = self.client.post(COMPARISONS, {
-                "source": snapshot, "allBranches": run, "dataset": dataset, "grader": grader,
-                "maxCompletionTokens": tokens})
+            found["comparison"] = self.client.post(COMPARISONS, wish)
         self.show(found, text=_print_ids if self.options.quiet and not dry_run else
                   lambda sweep: self._points(sweep, run, snapshot))
 

@@ -159,8 +159,11 @@ def test_the_same_submission_reaches_the_same_comparison(parent):
     (["--compare"], "--compare needs --dataset."),
     (["--compare", "--dataset", "support/eval", "--dry-run"], "does not go with --dry-run"),
     (["--dataset", "support/eval"], "go with --compare"),
+    (["--compare", "--dataset", "support/none"], "support/none"),
+    (["--compare", "--dataset", "support/eval", "--grader", "exakt"], "exakt"),
+    (["--compare", "--dataset", "support/eval", "--max-completion-tokens", "100000"], "maxCompletionTokens"),
 ])
-def test_a_sweep_compares_only_with_what_a_comparison_needs(parent, capsys, tmp_path, words, told):
+def test_a_sweep_says_what_its_comparison_lacks_before_anything_trains(parent, capsys, tmp_path, words, told):
     (tmp_path / "grid.yaml").write_text("axes: [{path: hyperparams.training.seed, values: [1]}]")
     sweep = ["sweep", parent.pk, "--snapshot", source(parent).pk, "--steps", "2", "-g", str(tmp_path / "grid.yaml")]
     assert RunsCommand().run([*sweep, *words]) != 0
@@ -213,7 +216,10 @@ def test_only_what_differs_is_told():
 
 def test_the_commands_make_and_show_a_comparison(parent, capsys):
     child = complete(branch(parent, 1))
-    Command().run(["create", "--source", source(parent).pk, "--branch", child.pk, "--dataset", "support/eval"])
+    words = ["create", "--source", source(parent).pk, "--branch", child.pk, "--dataset", "support/eval"]
+    assert Command().run([*words, "--dry-run"]) in (0, None) and "can be used" in capsys.readouterr().out
+    assert not Comparison.objects.exists()
+    Command().run(words)
     assert child.pk[:12] in capsys.readouterr().out
     Command().run(["list"])
     assert "PREPARING" in capsys.readouterr().out

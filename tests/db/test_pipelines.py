@@ -241,6 +241,10 @@ def test_the_same_submission_reaches_the_same_pipeline(ready):
     ([train(f"s{number}") for number in range(51)], "stages", "There are 51 stages; a pipeline has at most 50"),
     (["train"], "stages[0]", "an object with a name and a type"),
     ([train(), evaluate(model="")], "stages[1].model", "model is missing"),
+    ([train() | {"config": "x"}], "stages[0].config", "must be an object"),
+    ([train(), evaluate(grader=5)], "stages[1].grader", "grader is the number 5; it must be a text"),
+    ([train(), evaluate(maxCompletionTokens="many")], "stages[1].maxCompletionTokens", "must be a whole number"),
+    ([train(), evaluate(maxCompletionTokens=100_000)], "stages[1].evaluation", "at most 100000 tokens was asked for"),
 ])
 def test_what_is_wrong_with_a_stage_is_told_by_its_path(ready, stages, path, told):
     checked = check_pipeline({"kind": "pipeline", "workload": ready, "stages": stages}, actor=LOCAL)
@@ -354,7 +358,10 @@ def test_the_command_prints_the_settings_of_each_stage_that_trains_and_of_no_oth
     ([], {"not_an_object"}), ({}, {"wrong_kind", "required"}),
     ({"kind": "run", "workload": "triage", "stages": [{"name": "a", "type": "train"}]}, {"wrong_kind"}),
     ({"kind": "pipeline", "workload": "nobody", "stages": [{"name": "a", "type": "train"}]},
-     {"unknown_workload"})])
+     {"unknown_workload"}),
+    ({"kind": "pipeline", "workload": "triage", "submissionId": 20261201}, {"wrong_kind"}),
+    ({"kind": "pipeline", "workload": "triage", "submissionId": "x" * 129}, {"wrong_length"}),
+    ({"kind": "pipeline", "workload": "triage", "description": "x" * 10_001}, {"wrong_length"})])
 def test_what_is_no_pipeline_of_a_workload_is_refused_by_dry_run_and_start(ready, document, codes):
     assert codes <= {problem.code for problem in check_pipeline(document, actor=LOCAL).problems}
     with pytest.raises(PipelineRefused):

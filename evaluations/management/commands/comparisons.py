@@ -24,12 +24,18 @@ class Command(NounCommand):
           arg("--all-branches", default="", dest="all_branches", metavar="PARENT"),
           arg("--dataset", default="", metavar="DATASET"), arg("--grader", default=""),
           arg("--max-completion-tokens", type=int, default=0, dest="tokens", metavar="N"),
-          arg("--submission-id", default="", dest="submission"), gives=(comparison_document,))
+          arg("--submission-id", default="", dest="submission"),
+          arg("--dry-run", action="store_true", help="check its source, rows and grader, start nothing"),
+          gives=(comparison_document,))
     def create(self, source: str, candidates: list[str], branches: list[str], all_branches: str, dataset: str,
-               grader: str, tokens: int, submission: str) -> None:
+               grader: str, tokens: int, submission: str, dry_run: bool) -> None:
         """Compare a snapshot with models, with runs, or with every completed branch of its run."""
         body = {"source": source, "candidates": candidates, "branches": branches, "allBranches": all_branches,
-                "dataset": dataset, "grader": grader, "maxCompletionTokens": tokens, "submissionId": submission}
+                "dataset": dataset, "grader": grader, "maxCompletionTokens": tokens, "submissionId": submission,
+                "dryRun": dry_run}
+        if dry_run:
+            self.show(self.client.post(ROUTE, body), text=lambda _: print("Its source, rows and grader can be used."))
+            return
         self.show_made(self.client.post(ROUTE, body), "comparisonId", text=self._record)
 
     @verb("get", arg("comparison", metavar="COMPARISON", help="ID, or the beginning of one"))
