@@ -1,7 +1,7 @@
 """Why a line is no strict JSON, in the words that jobs use as well: the same search on both sides of the seam.
 
 It runs only over lines that are refused already, so it may take its time; tests/row_cases.json and the fuzzer hold it
-and `optimize_child.json_faults` to the same answer.
+and `optimize_child.reading.json_faults` to the same answer.
 """
 
 import json

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import gate
 import torch
-from optimize_child.answers import Asked, Limits, answer_all
-from optimize_child.models import load_model
-from optimize_child.rows import messages_of, read_row
-from optimize_child.template import ChatTemplate
-from optimize_child.tokenizer import load_tokenizer
+from optimize_child.answering.answers import Asked, Limits, answer_all
+from optimize_child.bases.models import load_model
+from optimize_child.reading.rows import messages_of, read_row
+from optimize_child.rendering.template import ChatTemplate
+from optimize_child.rendering.tokenizer import load_tokenizer
 from peft import LoraConfig, get_peft_model
 
 BATCH = 8

@@ -8,7 +8,7 @@ from pathlib import Path
 import gate
 from optimize_child import job
 from optimize_child.dpo import PreferenceRun
-from optimize_child.preference_trainer import PreferenceTrainer
+from optimize_child.pairs.trainer import PreferenceTrainer
 
 
 def main(attempt: Path) -> None:

@@ -8,7 +8,7 @@ import gate
 import plain_grpo
 import torch
 from optimize_child import job, rl
-from optimize_child.rl_trainer import PolicyTrainer
+from optimize_child.reinforcement.trainer import PolicyTrainer
 from peft import get_peft_model_state_dict
 
 

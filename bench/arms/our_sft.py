@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gate
 from optimize_child import job
-from optimize_child.trainer import SupervisedTrainer
+from optimize_child.training.trainer import SupervisedTrainer
 
 
 def main(attempt: Path) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluations.bundles.walls import executable, visible_paths
+from evaluations.bundles.visible import executable, visible_paths
 from evaluations.graders import Verdict
 from evaluations.scoring.terms import Item
 

@@ -121,9 +121,6 @@ class NounCommand(BaseCommand):
         except KeyboardInterrupt:
             print("Stopped watching; the work goes on.", file=sys.stderr)
             return 130
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return EXIT_DONE
         except OSError as error:
             if error.filename is None:
                 raise

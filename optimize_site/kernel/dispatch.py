@@ -1,16 +1,27 @@
 """Hands our nouns straight to their command, so that Django's own --settings and --version do not swallow theirs."""
 
 import difflib
+import os
 import sys
 
 import django
 from django.core.management import execute_from_command_line, get_commands, load_command_class
 
-OURS = {"optimize_site.kernel", "registry", "datasets", "runs", "evaluations", "endpoints", "gpu_worker"}
+from optimize_site.kernel.nouns import OURS, our_commands
 
 
 def run_command(argv: list[str]) -> None:
-    """Run `argv[1]` as one of our nouns, or let Django run it."""
+    """Run `argv[1]` as one of our nouns, or let Django run it; where nobody reads on, as after `head`, end quietly."""
+    try:
+        try:
+            _run(argv)
+        finally:
+            sys.stdout.flush()  # before the interpreter does, which would complain
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(argv: list[str]) -> None:
     noun = argv[1] if len(argv) > 1 else ""
     if noun.startswith("-") or not noun:
         execute_from_command_line(argv)
@@ -35,8 +46,6 @@ def run_command(argv: list[str]) -> None:
 
 def _print_nouns() -> None:
     """`help`: every noun with its sentence."""
-    from optimize_site.kernel.reference import our_commands
-
     print("Usage: ./optimize NOUN VERB …    (`./optimize help NOUN VERB` shows its use)\n")
     for command in our_commands():
         print(f"  {command.noun.replace('_', '-'):<16}{command.help}")

@@ -1,14 +1,12 @@
 """Writes the reference pages that can be read off the code: commands with their flags, routes with their words."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
-from django.core.management import get_commands, load_command_class
 from django.utils.module_loading import import_string
 
 from optimize_site.kernel.commands import Argument, NounCommand
-from optimize_site.kernel.dispatch import OURS
+from optimize_site.kernel.nouns import our_commands
 from optimize_site.kernel.plain import PlainCommand
 
 EVERYWHERE = """Every verb takes `-o text|json|json-compact`, `--json FIELDS` (without a value: lists the fields;
@@ -30,15 +28,6 @@ not ask) and `--context NAME` (speak to another box). A leading
 | 7 | timed out waiting |
 | 8 | a check failed |
 """
-
-
-def our_commands() -> Iterator[NounCommand]:
-    """Every noun, in the order of the alphabet."""
-    for name, app in sorted(get_commands().items()):
-        if app in OURS:
-            command = load_command_class(str(app), name)
-            if isinstance(command, NounCommand):
-                yield command
 
 
 def commands_page() -> str:

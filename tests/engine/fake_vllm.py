@@ -100,14 +100,14 @@ class HereProcess:
         self.lost = 0
 
     def start(self, first: dict[str, Any]) -> dict[str, Any]:
-        from optimize_child.vllm_engine import Engine
+        from optimize_child.reinforcement.vllm_engine import Engine
 
         self.engine = Engine(first)
         HereProcess.made.append(self.engine._llm)
         return {"ready": True, **self.engine.document()}
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        from optimize_child.vllm_engine import answer
+        from optimize_child.reinforcement.vllm_engine import answer
 
         return answer(self.engine, request)
 
@@ -120,12 +120,12 @@ class HereProcess:
 
 def install(monkeypatch: Any, **changes: Any) -> list[LLM]:
     """Have the job's sampler find this one; gives what it makes."""
-    from optimize_child import rl_samplers
+    from optimize_child.reinforcement import samplers
 
     HereProcess.made = []
     vllm = SimpleNamespace(__version__=VERSION, SamplingParams=SamplingParams,
                            LLM=lambda **arguments: LLM(arguments, **changes))  # fmt: skip
-    monkeypatch.setattr("optimize_child.vllm_engine.import_vllm", lambda: (vllm, LoRARequest))
-    monkeypatch.setattr("optimize_child.vllm_engine.prepare_environment", lambda spec: None)
-    monkeypatch.setattr(rl_samplers, "LineProcess", HereProcess)
+    monkeypatch.setattr("optimize_child.reinforcement.vllm_engine.import_vllm", lambda: (vllm, LoRARequest))
+    monkeypatch.setattr("optimize_child.reinforcement.vllm_engine.prepare_environment", lambda spec: None)
+    monkeypatch.setattr(samplers, "LineProcess", HereProcess)
     return HereProcess.made

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from optimize_child.tokenizer import load_tokenizer
+from optimize_child.rendering.tokenizer import load_tokenizer
 from peft import LoraConfig, set_peft_model_state_dict
 from torch.utils.data import SequentialSampler
 from transformers import AutoModelForCausalLM, TrainerCallback

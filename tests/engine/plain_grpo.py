@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from optimize_child.tokenizer import load_tokenizer
+from optimize_child.rendering.tokenizer import load_tokenizer
 from peft import LoraConfig, set_peft_model_state_dict
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, TrainerCallback

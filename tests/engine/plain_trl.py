@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from optimize_child.masks import Policy
-from optimize_child.order import epoch_order
-from optimize_child.template import ChatTemplate
-from optimize_child.tokenizer import load_tokenizer
-from optimize_child.tokens import Reading, read_tokens
+from optimize_child.reading.tokens import Reading, read_tokens
+from optimize_child.rendering.masks import Policy
+from optimize_child.rendering.template import ChatTemplate
+from optimize_child.rendering.tokenizer import load_tokenizer
+from optimize_child.training.order import epoch_order
 from peft import LoraConfig
 from torch.utils.data import SequentialSampler
 from transformers import AutoModelForCausalLM

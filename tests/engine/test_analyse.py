@@ -14,12 +14,12 @@ from optimize_child.analysis import chunks, measuring, whole
 from optimize_child.analysis.report import Totals
 from optimize_child.failures import Stopped
 from optimize_child.job import Job
-from optimize_child.lines import read_lines
-from optimize_child.masks import Conversation, Policy
-from optimize_child.template import ChatTemplate
-from optimize_child.template_check import TemplateCheck
-from optimize_child.tokens import Reading, read_tokens
-from optimize_child.turns import removable_turns, without_oldest
+from optimize_child.reading.lines import read_lines
+from optimize_child.reading.tokens import Reading, read_tokens
+from optimize_child.rendering.masks import Conversation, Policy
+from optimize_child.rendering.template import ChatTemplate
+from optimize_child.rendering.template_check import TemplateCheck
+from optimize_child.rendering.turns import removable_turns, without_oldest
 
 USER, ANSWER = {"role": "user", "content": "where is my parcel"}, {"role": "assistant", "content": "late"}
 NO_SYSTEM = (

@@ -2,10 +2,10 @@
 
 import jobs
 import pytest
-from optimize_child.masks import Policy
-from optimize_child.template import ChatTemplate
-from optimize_child.tokenizer import load_tokenizer
-from optimize_child.tokens import Reading, read_tokens
+from optimize_child.reading.tokens import Reading, read_tokens
+from optimize_child.rendering.masks import Policy
+from optimize_child.rendering.template import ChatTemplate
+from optimize_child.rendering.tokenizer import load_tokenizer
 from test_analyse import ANSWER, USER, analyse, lengths, model_with, plan_of  # noqa: F401 - fixtures
 from test_masks import stock
 

@@ -7,9 +7,9 @@ import pytest
 import tiny
 from optimize_child.analysis.counting import Marked, Pieces, WholeTexts, counter_for, splitting_tokens
 from optimize_child.analysis.placing import POLICIES, Placer
-from optimize_child.masks import Conversation
-from optimize_child.template import ChatTemplate
-from optimize_child.template_check import TemplateCheck
+from optimize_child.rendering.masks import Conversation
+from optimize_child.rendering.template import ChatTemplate
+from optimize_child.rendering.template_check import TemplateCheck
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 

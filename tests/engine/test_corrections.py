@@ -6,12 +6,12 @@ from pathlib import Path
 import jobs
 import pytest
 import tiny
-from optimize_child.checks import examine
-from optimize_child.corrections import corrected_text
+from optimize_child.bases.checks import examine
 from optimize_child.failures import JobFailure
-from optimize_child.template import template_sha256
-from optimize_child.template_check import TemplateCheck
-from optimize_child.tokenizer import load_template, load_tokenizer
+from optimize_child.rendering.corrections import corrected_text
+from optimize_child.rendering.template import template_sha256
+from optimize_child.rendering.template_check import TemplateCheck
+from optimize_child.rendering.tokenizer import load_template, load_tokenizer
 from test_masks import STOCK, call, say, template
 
 CATALOGS = Path(__file__).resolve().parents[2] / "catalogs"

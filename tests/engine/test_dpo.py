@@ -11,11 +11,11 @@ import plain_dpo
 import pytest
 import tiny
 import torch
-from optimize_child import kept_reference
-from optimize_child.pair_loss import preference_loss
-from optimize_child.pair_rows import PaddedPairs
-from optimize_child.preference_trainer import PreferenceTrainer
-from optimize_child.token_rows import TokenRows
+from optimize_child.pairs import kept_reference
+from optimize_child.pairs.loss import preference_loss
+from optimize_child.pairs.rows import PaddedPairs
+from optimize_child.pairs.trainer import PreferenceTrainer
+from optimize_child.reading.token_rows import TokenRows
 from peft import get_peft_model_state_dict
 from safetensors.torch import load_file
 

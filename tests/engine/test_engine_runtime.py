@@ -6,7 +6,7 @@ import fake_vllm
 import pytest
 import tiny
 from optimize_child.engine_runtime import changed_by_setup
-from optimize_child.vllm_facts import engine_facts
+from optimize_child.reinforcement.vllm_facts import engine_facts
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 RL = "config.rlHyperparams"

@@ -6,10 +6,10 @@ import jobs
 import pytest
 import tiny
 import torch
-from optimize_child.answers import Asked, Limits, _generate, answer_all, shared_prefix
-from optimize_child.models import load_model
-from optimize_child.questions import question_of
-from optimize_child.template import ChatTemplate
+from optimize_child.answering.answers import Asked, Limits, _generate, answer_all, shared_prefix
+from optimize_child.bases.models import load_model
+from optimize_child.reading.questions import question_of
+from optimize_child.rendering.template import ChatTemplate
 from test_masks import call, say, stock
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -206,7 +206,7 @@ def test_an_evaluation_stops_when_it_is_told_to(answer, tmp_path, monkeypatch):
 
 
 def test_the_number_of_rows_at_once_is_measured_where_none_is_stated(base_model, tokenizer, monkeypatch):
-    from optimize_child import answers as module
+    from optimize_child.answering import answers as module
 
     model = load_model(base_model, device="cpu").eval()
     prompts = prompts_of(tokenizer, tiny.ticket_rows(40))

@@ -5,9 +5,9 @@ import plain_trl
 import pytest
 import tiny
 import torch
-from optimize_child import reference_check
-from optimize_child.compute_path import choose_path
-from optimize_child.head import compact_head
+from optimize_child.training import reference_check
+from optimize_child.training.compute_path import choose_path
+from optimize_child.training.head import compact_head
 from safetensors.torch import load_file
 from transformers import LlamaConfig, MixtralConfig, Qwen2Config
 from trl.trainer import utils
@@ -72,7 +72,7 @@ def test_the_first_loss_is_checked_against_the_plain_way_on_a_first_attempt_only
 
 def test_a_first_loss_far_from_the_plain_one_stops_the_run(tmp_path, base_model, write_rows, monkeypatch):
     monkeypatch.setitem(reference_check.BOUND, "cpu", 1e-12)
-    monkeypatch.setattr("optimize_child.layouts._next_labels", lambda labels: labels)
+    monkeypatch.setattr("optimize_child.training.layouts._next_labels", lambda labels: labels)
     attempt = jobs.run(tmp_path / "a", tiny.sft_plan(base_model, [write_rows(tiny.ticket_rows(8))]))
     assert jobs.failure(attempt)["code"] == "reference_check_failed"
     assert not (attempt / "snapshots").exists()

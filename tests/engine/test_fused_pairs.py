@@ -4,11 +4,12 @@ import jobs
 import pytest
 import tiny
 import torch
-from optimize_child import fused_pairs, trl_arguments
 from optimize_child.dpo import PreferenceRun
-from optimize_child.liger_pairs import Head, pair_loss
-from optimize_child.pair_loss import preference_loss
-from optimize_child.token_rows import IGNORED
+from optimize_child.pairs import fused_pairs
+from optimize_child.pairs.liger_pairs import Head, pair_loss
+from optimize_child.pairs.loss import preference_loss
+from optimize_child.reading.token_rows import IGNORED
+from optimize_child.training import trl_arguments
 from transformers import LlamaConfig, LlamaForCausalLM
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -30,7 +31,7 @@ def as_on_a_gpu(monkeypatch):
 @pytest.fixture
 def watched(monkeypatch):
     """The hidden states that each call of Liger's loss was given, by their shape."""
-    from optimize_child import liger_pairs
+    from optimize_child.pairs import liger_pairs
 
     shapes, own = [], liger_pairs.pair_loss
     monkeypatch.setattr(liger_pairs, "pair_loss", lambda hidden, *rest, **more: (

@@ -13,17 +13,17 @@ import pytest
 import tiny
 import tiny_images
 import torch
+from optimize_child.bases.models import load_model
 from optimize_child.failures import JobFailure
-from optimize_child.image_rows import read_image_rows
-from optimize_child.images import ImageReader
 from optimize_child.job import Job
-from optimize_child.masks import MaskRefused, Policy
-from optimize_child.models import load_model
-from optimize_child.run_rows import read_run_rows
-from optimize_child.template import ChatTemplate
-from optimize_child.token_rows import IGNORED
-from optimize_child.tokenizer import load_tokenizer
-from optimize_child.tokens import Reading, read_tokens
+from optimize_child.reading.image_rows import read_image_rows
+from optimize_child.reading.images import ImageReader
+from optimize_child.reading.run_rows import read_run_rows
+from optimize_child.reading.token_rows import IGNORED
+from optimize_child.reading.tokens import Reading, read_tokens
+from optimize_child.rendering.masks import MaskRefused, Policy
+from optimize_child.rendering.template import ChatTemplate
+from optimize_child.rendering.tokenizer import load_tokenizer
 from PIL import Image
 from safetensors.torch import load_file
 from test_masks import STOCK, tokenizer_of, trained
@@ -276,7 +276,7 @@ def test_an_image_text_model_is_asked_rows_of_text(tmp_path, image_model, write_
 
 
 def test_a_prepared_image_text_folder_is_examined_with_its_towers(image_model):
-    from optimize_child.checks import examine
+    from optimize_child.bases.checks import examine
 
     facts = examine(image_model, {})
     assert facts["architecture"] == "LlavaForConditionalGeneration"

@@ -7,11 +7,11 @@ import threading
 import jobs
 import pytest
 import tiny
-from optimize_child import template
 from optimize_child.failures import Stopped
 from optimize_child.job import Job
 from optimize_child.judge import JudgeModel, run
-from optimize_child.template import TemplateRefused
+from optimize_child.rendering import template
+from optimize_child.rendering.template import TemplateRefused
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from optimize_child import segments
-from optimize_child.layouts import Packed, Padded, Unpadded
-from optimize_child.models import load_model
-from optimize_child.order import one_row_each
-from optimize_child.segments import attention_of
-from optimize_child.token_rows import IGNORED, TokenRows
+from optimize_child.bases.models import load_model
+from optimize_child.reading.token_rows import IGNORED, TokenRows
+from optimize_child.training import segments
+from optimize_child.training.layouts import Packed, Padded, Unpadded
+from optimize_child.training.order import one_row_each
+from optimize_child.training.segments import attention_of
 
 HEAD = list(range(10, 40))
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from optimize_child.failures import JobFailure
-from optimize_child.refusals import NAMED_ROWS, RefusedRows, refuse_rows, refuse_untrained_rows
-from optimize_child.row_fit import LongRows
-from optimize_child.tokens import CORRECT
+from optimize_child.reading.refusals import NAMED_ROWS, RefusedRows, refuse_rows, refuse_untrained_rows
+from optimize_child.reading.row_fit import LongRows
+from optimize_child.reading.tokens import CORRECT
 
 WORDS = json.loads((Path(__file__).resolve().parents[1] / "length_refusals.json").read_text())
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import tiny
 import trl
-from optimize_child.masks import Conversation, Policy, token_mask
-from optimize_child.template import ChatTemplate, TemplateRefused
-from optimize_child.template_check import NotRendered, TemplateCheck
+from optimize_child.rendering.masks import Conversation, Policy, token_mask
+from optimize_child.rendering.template import ChatTemplate, TemplateRefused
+from optimize_child.rendering.template_check import NotRendered, TemplateCheck
 from tokenizers.processors import TemplateProcessing
 
 STOCK = Path(trl.__file__).parent / "chat_templates"
@@ -266,13 +266,13 @@ def test_a_template_that_refuses_a_conversation_says_why():
 
 
 def test_a_template_that_never_ends_is_interrupted(monkeypatch):
-    monkeypatch.setattr("optimize_child.template.RENDER_SECONDS", 0.2)
+    monkeypatch.setattr("optimize_child.rendering.template.RENDER_SECONDS", 0.2)
     with pytest.raises(TemplateRefused, match="did not finish"):
         template(LOOP).render(say("a", "b"))
 
 
 def test_a_template_that_never_ends_is_interrupted_in_a_worker_process_too(monkeypatch):
-    monkeypatch.setattr("optimize_child.template.RENDER_SECONDS", 0.05)
+    monkeypatch.setattr("optimize_child.rendering.template.RENDER_SECONDS", 0.05)
     endless = template("{% if messages | length > 2 %}" + LOOP + "{% endif %}{{ messages[0].content }}")
     worker = os.fork()
     if not worker:

@@ -4,7 +4,8 @@ import jobs
 import pytest
 import tiny
 import torch
-from optimize_child import captured, trainer
+from optimize_child.saves import captured
+from optimize_child.training import trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -5,7 +5,7 @@ import jobs
 import pytest
 import tiny
 import torch
-from optimize_child.rl_trainer import PolicyTrainer
+from optimize_child.reinforcement.trainer import PolicyTrainer
 from test_judge import plan_of
 from test_rl import RL, rollouts, train, warm_start_from  # noqa: F401 - a fixture
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from optimize_child.order import Updates, epoch_order, pack, total_updates
+from optimize_child.training.order import Updates, epoch_order, pack, total_updates
 
 
 def epoch_of(updates: Updates, epoch: int) -> list[list[int]]:

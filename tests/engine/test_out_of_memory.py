@@ -6,8 +6,9 @@ import jobs
 import pytest
 import tiny
 import torch
-from optimize_child import memory, stacks, trainer
+from optimize_child import memory, stacks
 from optimize_child.memory import GiB, tokens_that_fit, wanted_bytes
+from optimize_child.training import trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DEVICE = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total of 24 GiB")

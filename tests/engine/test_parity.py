@@ -4,10 +4,10 @@ import json
 
 import pytest
 from optimize_child import job
-from optimize_child.questions import question_of
-from optimize_child.rl_prompts import Room, read_prompts
-from optimize_child.tokenizer import load_template, load_tokenizer
-from optimize_child.tokens import Reading, read_tokens
+from optimize_child.reading.questions import question_of
+from optimize_child.reading.tokens import Reading, read_tokens
+from optimize_child.reinforcement.prompts import Room, read_prompts
+from optimize_child.rendering.tokenizer import load_template, load_tokenizer
 from test_masks import BEGINNINGS, FAMILIES, LAST, say, tokenizer_of_family
 
 ROW = {"messages": say("my parcel is late", "sorry")}

@@ -3,9 +3,9 @@
 import pytest
 import tiny
 from optimize_child.failures import JobFailure
-from optimize_child.lines import read_lines
-from optimize_child.preference import read_pairs
-from optimize_child.template_check import TemplateCheck
+from optimize_child.pairs.tokens import read_pairs
+from optimize_child.reading.lines import read_lines
+from optimize_child.rendering.template_check import TemplateCheck
 from test_masks import call, say, stock, template
 
 ANSWER = {"role": "assistant", "content": "on its way"}
@@ -34,7 +34,7 @@ def test_f13_f14_a_pair_has_the_templates_beginning_once_and_none_before_its_ans
 def test_a_tokenizer_without_a_beginning_token_puts_nothing_in_its_place_f14(write_rows):
     tokenizer = tiny.make_tokenizer()
     tokenizer.bos_token = None
-    from optimize_child.template import ChatTemplate
+    from optimize_child.rendering.template import ChatTemplate
 
     (pair,) = pairs(ChatTemplate(tokenizer), [PAIR], write_rows)
     assert None not in [*pair.prompt, *pair.chosen, *pair.rejected]
@@ -54,7 +54,7 @@ def test_a_pair_reads_the_same_under_a_template_that_reads_parts(write_rows):
 @pytest.mark.requirement("R266")
 @pytest.mark.parametrize("longer", ["chosen", "rejected"])
 def test_a_pair_is_as_long_as_its_prompt_with_the_longer_answer(tokenizer, write_rows, longer):
-    from optimize_child.template import ChatTemplate
+    from optimize_child.rendering.template import ChatTemplate
 
     chat, short = ChatTemplate(tokenizer), PAIR["rejected"]
     (pair,) = pairs(chat, [{**PAIR, "chosen": short, "rejected": short, longer: ANSWER}], write_rows)

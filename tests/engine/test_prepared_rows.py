@@ -9,9 +9,9 @@ import pytest
 import tiny
 from optimize_child.failures import JobFailure
 from optimize_child.job import Job
-from optimize_child.run_rows import read_run_rows
-from optimize_child.template import ChatTemplate
-from optimize_child.token_rows import IGNORED
+from optimize_child.reading.run_rows import read_run_rows
+from optimize_child.reading.token_rows import IGNORED
+from optimize_child.rendering.template import ChatTemplate
 from pyarrow import parquet
 
 CASES = json.loads((Path(__file__).resolve().parents[1] / "token_row_cases.json").read_text())

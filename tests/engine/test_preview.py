@@ -6,10 +6,10 @@ import pytest
 import tiny
 import tiny_images
 from optimize_child.job import Job
-from optimize_child.run_rows import read_run_rows
-from optimize_child.template import ChatTemplate
-from optimize_child.token_rows import IGNORED
-from optimize_child.token_text import pieces_of
+from optimize_child.reading.run_rows import read_run_rows
+from optimize_child.reading.token_rows import IGNORED
+from optimize_child.rendering.template import ChatTemplate
+from optimize_child.rendering.token_text import pieces_of
 from pyarrow import parquet
 from test_masks import call, say
 from test_truncation import LONG, NEVER, SHORT

@@ -8,8 +8,8 @@ from pathlib import Path
 import jobs
 import pytest
 import tiny
-from optimize_child import saving
-from optimize_child.snapshots import FILES, MANIFESTS, verify_kind
+from optimize_child.saves import saving
+from optimize_child.saves.snapshots import FILES, MANIFESTS, verify_kind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 EPOCHS = 3
@@ -77,7 +77,8 @@ def _leave_after(attempt: Path, step: int):
 def test_a_run_asked_to_stop_saves_and_leaves_at_the_next_boundary(plan, tmp_path):
     attempt = jobs.prepare(tmp_path / "a", {**plan, "execution": {"gpus": 1, "saveEvery": None}})
     jobs.control(attempt)
-    from optimize_child import job, trainer
+    from optimize_child import job
+    from optimize_child.training import trainer
 
     honest = trainer.SupervisedTrainer.log
 
@@ -106,7 +107,8 @@ def test_a_run_that_its_plan_pauses_saves_there_and_goes_on_to_the_same_bytes(pl
 def test_a_run_asked_to_drop_what_it_has_not_saved_leaves_without_a_save(plan, tmp_path):
     attempt = jobs.prepare(tmp_path / "a", {**plan, "execution": {"gpus": 1, "saveEvery": 3}})
     jobs.control(attempt)
-    from optimize_child import job, trainer
+    from optimize_child import job
+    from optimize_child.training import trainer
 
     honest = trainer.SupervisedTrainer.log
 
@@ -255,7 +257,7 @@ def test_a_snapshot_of_other_data_is_refused(plan, undisturbed, tmp_path):
 
 
 def test_a_half_written_snapshot_has_no_name(plan, tmp_path, monkeypatch):
-    from optimize_child import trainer
+    from optimize_child.training import trainer
 
     def full_disk(*_args, **_kwargs):
         raise OSError(28, os.strerror(28))

@@ -11,9 +11,9 @@ import tiny
 import torch
 from optimize_child import line_process
 from optimize_child.failures import JobFailure
-from optimize_child.reward_failures import RewardFailures
-from optimize_child.rewards import Reward, RewardRule, TermScore
-from optimize_child.rl_trainer import PolicyTrainer
+from optimize_child.reinforcement.reward_failures import RewardFailures
+from optimize_child.reinforcement.rewards import Reward, RewardRule, TermScore
+from optimize_child.reinforcement.trainer import PolicyTrainer
 from safetensors.torch import load_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")

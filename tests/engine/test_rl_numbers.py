@@ -9,9 +9,9 @@ import plain_grpo
 import pytest
 import tiny
 import torch
-from optimize_child.rl_advantages import group_advantages
-from optimize_child.rl_loss import Objective, objective_of, token_losses, token_weights
-from optimize_child.rl_trainer import PolicyTrainer
+from optimize_child.reinforcement.advantages import group_advantages
+from optimize_child.reinforcement.loss import Objective, objective_of, token_losses, token_weights
+from optimize_child.reinforcement.trainer import PolicyTrainer
 from peft import get_peft_model_state_dict
 from test_rl import RL, SPEC, train  # noqa: F401 - a fixture
 

@@ -5,8 +5,8 @@ import json
 import jobs
 import pytest
 import tiny
-from optimize_child.questions import question_of
-from optimize_child.template import ChatTemplate
+from optimize_child.reading.questions import question_of
+from optimize_child.rendering.template import ChatTemplate
 from test_rl import RL, rollouts, train, weights  # noqa: F401 - a fixture
 from test_smoke import WITH_TOOLS
 

@@ -20,9 +20,9 @@ import torch
 from optimize_child import line_process
 from optimize_child.failures import JobFailure
 from optimize_child.line_process import LineProcess, Lost
-from optimize_child.rl_loss import completion_weights
-from optimize_child.rl_samplers import EngineShape, VllmSampler, refuse_adapter
-from optimize_child.vllm_engine import engine_arguments
+from optimize_child.reinforcement.loss import completion_weights
+from optimize_child.reinforcement.samplers import EngineShape, VllmSampler, refuse_adapter
+from optimize_child.reinforcement.vllm_engine import engine_arguments
 from peft import LoraConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -281,7 +281,7 @@ def test_updates_that_its_own_model_samples_after_the_engine_are_not_weighed(tra
 
 def test_no_engine_outlives_a_job_that_is_killed(tmp_path, python_with):
     spec = {"model": "x", "dtype": "float32", "length": 64, "at_once": 8, "rank": 8, "memory_share": 0.3, "uuids": []}
-    command = [python_with(WORKS), "-P", "-m", "optimize_child.vllm_engine"]
+    command = [python_with(WORKS), "-P", "-m", "optimize_child.reinforcement.vllm_engine"]
     starts = (
         "import os, time\nfrom pathlib import Path\nfrom optimize_child.line_process import LineProcess\n"
         f"engine = LineProcess({command}, cwd='/', environment=dict(os.environ), ready_seconds=60, "

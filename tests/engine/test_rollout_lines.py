@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from optimize_child.rewards import Reward, TermScore
-from optimize_child.rl_prompts import Prompt
-from optimize_child.rl_rollouts import Rollout, write_rollouts
+from optimize_child.reinforcement.prompts import Prompt
+from optimize_child.reinforcement.rewards import Reward, TermScore
+from optimize_child.reinforcement.rollouts import Rollout, write_rollouts
 
 LINE = Path(__file__).resolve().parents[1] / "rollout_line.json"
 

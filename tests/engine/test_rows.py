@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from optimize_child.rows import LineRefused, check_pair, check_row, messages_of, read_row, tools_of
+from optimize_child.reading.rows import LineRefused, check_pair, check_row, messages_of, read_row, tools_of
 
 CASES = json.loads((Path(__file__).resolve().parents[1] / "row_cases.json").read_text())
 

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 import torch
-from optimize_child.answers import Asked, Limits, answer_all
-from optimize_child.models import load_model
-from optimize_child.sampling import SLOTS, Manner, drawn, sample, sample_plainly
+from optimize_child.answering.answers import Asked, Limits, answer_all
+from optimize_child.answering.sampling import SLOTS, Manner, drawn, sample, sample_plainly
+from optimize_child.bases.models import load_model
 from tiny import ticket_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -10,8 +10,8 @@ import jobs
 import pytest
 import tiny
 import torch
-from optimize_child import snapshots
-from optimize_child.captured import write_adapter
+from optimize_child.saves import snapshots
+from optimize_child.saves.captured import write_adapter
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 STEP = 5

@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-from optimize_child.save_queue import Save, SaveQueue
-from optimize_child.saving import Saver
+from optimize_child.saves.save_queue import Save, SaveQueue
+from optimize_child.saves.saving import Saver
 
 
 class Clock:

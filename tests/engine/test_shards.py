@@ -6,13 +6,14 @@ import jobs
 import pytest
 import tiny
 import torch
-from optimize_child import evaluate, tokens
+from optimize_child import evaluate
 from optimize_child.job import Job
-from optimize_child.lines import LineIndex, read_lines
-from optimize_child.masks import Policy
-from optimize_child.rl_prompts import Room, read_prompts
-from optimize_child.template import ChatTemplate
-from optimize_child.tokens import Reading
+from optimize_child.reading import tokens
+from optimize_child.reading.lines import LineIndex, read_lines
+from optimize_child.reading.tokens import Reading
+from optimize_child.reinforcement.prompts import Room, read_prompts
+from optimize_child.rendering.masks import Policy
+from optimize_child.rendering.template import ChatTemplate
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.requirement("R312")]
 

@@ -7,7 +7,7 @@ import pytest
 import tiny
 from optimize_child.control import Control
 from optimize_child.events import EventLog
-from optimize_child.template import ChatTemplate
+from optimize_child.rendering.template import ChatTemplate
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SLICE = {"rows": 4, "threshold": 0.98}

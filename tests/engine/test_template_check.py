@@ -1,7 +1,7 @@
 """Rows that a chat template refuses, or renders without saying all of it, are told apart from good ones."""
 
 import pytest
-from optimize_child.template_check import NotRendered, TemplateCheck
+from optimize_child.rendering.template_check import NotRendered, TemplateCheck
 from test_masks import call, say, stock, template
 
 TOOL = {"type": "function", "function": {"name": "track", "description": "Where it is.", "parameters": {}}}

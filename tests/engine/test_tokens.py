@@ -5,10 +5,10 @@ import json
 import pytest
 import tiny
 from optimize_child.failures import JobFailure
-from optimize_child.masks import Policy
-from optimize_child.template import ChatTemplate
-from optimize_child.token_rows import IGNORED
-from optimize_child.tokens import Reading, read_tokens
+from optimize_child.reading.token_rows import IGNORED
+from optimize_child.reading.tokens import Reading, read_tokens
+from optimize_child.rendering.masks import Policy
+from optimize_child.rendering.template import ChatTemplate
 from test_masks import call, say, stock
 
 LAST = Policy()

@@ -4,11 +4,11 @@ import json
 
 import pytest
 from optimize_child.failures import JobFailure
-from optimize_child.masks import Conversation, Policy
-from optimize_child.rows import messages_of, tools_of
-from optimize_child.template_check import TemplateCheck
-from optimize_child.token_rows import IGNORED
-from optimize_child.tokens import Reading, read_tokens
+from optimize_child.reading.rows import messages_of, tools_of
+from optimize_child.reading.token_rows import IGNORED
+from optimize_child.reading.tokens import Reading, read_tokens
+from optimize_child.rendering.masks import Conversation, Policy
+from optimize_child.rendering.template_check import TemplateCheck
 from test_masks import call, say, stock
 from test_truncation import LLAMA, OFFERING, read_run  # noqa: F401 - a fixture
 

@@ -5,15 +5,15 @@ import pytest
 import tiny
 from optimize_child.failures import JobFailure
 from optimize_child.job import Job
-from optimize_child.masks import Policy
-from optimize_child.refusals import NAMED_ROWS
-from optimize_child.row_fit import LongRows
-from optimize_child.run_rows import read_run_rows, sequences_of
-from optimize_child.run_settings import data_fit
-from optimize_child.template import ChatTemplate
-from optimize_child.token_rows import IGNORED
-from optimize_child.tokens import Reading, read_tokens
-from optimize_child.turns import removable_turns, turn_starts, without_oldest
+from optimize_child.reading.refusals import NAMED_ROWS
+from optimize_child.reading.row_fit import LongRows
+from optimize_child.reading.run_rows import read_run_rows, sequences_of
+from optimize_child.reading.token_rows import IGNORED
+from optimize_child.reading.tokens import Reading, read_tokens
+from optimize_child.rendering.masks import Policy
+from optimize_child.rendering.template import ChatTemplate
+from optimize_child.rendering.turns import removable_turns, turn_starts, without_oldest
+from optimize_child.training.run_settings import data_fit
 from test_masks import call, say, stock
 
 SYSTEM = {"role": "system", "content": "help"}

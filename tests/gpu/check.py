@@ -16,10 +16,10 @@ sys.path[:0] = [str(ROOT / "tests" / "engine"), str(ROOT / "gpu_worker" / "child
 import jobs  # noqa: E402
 import tiny  # noqa: E402
 import torch  # noqa: E402
-from optimize_child.answers import Asked, Limits, answer_all  # noqa: E402
-from optimize_child.models import load_model  # noqa: E402
-from optimize_child.template import ChatTemplate  # noqa: E402
-from optimize_child.tokenizer import load_tokenizer  # noqa: E402
+from optimize_child.answering.answers import Asked, Limits, answer_all  # noqa: E402
+from optimize_child.bases.models import load_model  # noqa: E402
+from optimize_child.rendering.template import ChatTemplate  # noqa: E402
+from optimize_child.rendering.tokenizer import load_tokenizer  # noqa: E402
 
 # bf16 keeps about three digits; a tiny random model's loss is near 6.
 TOLERANCE = 0.03

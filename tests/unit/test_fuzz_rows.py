@@ -20,7 +20,7 @@ from datasets.pairs import read_pair
 from datasets.rows import RowRefused, arguments_of, read_row
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "gpu_worker" / "child"))
-import optimize_child.rows as JOB  # the rule on the job's side, which imports no library
+import optimize_child.reading.rows as JOB  # the rule on the job's side, which imports no library
 
 CASES = json.loads((Path(__file__).resolve().parents[1] / "row_cases.json").read_text())
 few = settings(max_examples=60)

@@ -155,7 +155,7 @@ def test_the_search_for_what_is_wrong_with_a_line_is_one_text_on_both_sides():
     def without_docstring(file):
         return file.read_text().split('"""', 2)[2]
 
-    sides = (launch.CHILD_ROOT / "optimize_child", Path(strict_json.__file__).parent)
+    sides = (launch.CHILD_ROOT / "optimize_child" / "reading", Path(strict_json.__file__).parent)
     ours, theirs = (without_docstring(folder / "json_faults.py") for folder in sides)
     assert ours == theirs
 

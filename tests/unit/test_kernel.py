@@ -1,7 +1,11 @@
 """Errors, canonical JSON, IDs, command-line pieces."""
 
 import argparse
+import os
 import pickle
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +77,16 @@ def test_help_lists_every_noun_with_its_sentence(capsys):
     shown = capsys.readouterr().out
     assert "\n  base-models     The base models this box allows" in shown
     assert "\n  workloads " in shown
+
+
+@pytest.mark.parametrize("words", [["help"], ["runs", "--help"]])
+def test_a_reader_who_goes_before_the_end_is_no_error(words, monkeypatch):
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "w") as nobody, suppress(SystemExit):
+        monkeypatch.setattr(sys, "stdout", nobody)
+        run_command(["./optimize", *words])
+        assert Path(f"/proc/self/fd/{nobody.fileno()}").readlink() == Path(os.devnull)
 
 
 def test_an_argument_that_is_not_utf_8_is_refused_in_a_sentence(capsys):

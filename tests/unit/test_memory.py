@@ -172,7 +172,7 @@ def test_on_a_gpu_each_completion_of_a_pass_stands_behind_its_own_copy_of_the_pr
     ({"sliding_window": 4096, "use_sliding_window": False}, True), ({"layer_types": ["sliding_attention"]}, False)])
 def test_a_processor_shares_prompts_of_the_architectures_that_the_job_does(more, shares):
     assert shape_of(SMOLLM | more).shares_prompts is shares
-    job = runpy.run_path(str(CHILD / "compute_path.py"))
+    job = runpy.run_path(str(CHILD / "training" / "compute_path.py"))
     assert set(SHARING_DECODERS) == job["CAUSAL_DECODERS"]
 
 

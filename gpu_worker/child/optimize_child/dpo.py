@@ -5,27 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from optimize_child import fused_pairs, kept_reference, sft
-from optimize_child.branch import TRAINING_STATE
-from optimize_child.compute_path import ComputePath
 from optimize_child.job import Job
-from optimize_child.layouts import Layout
-from optimize_child.pair_rows import OnePair, PaddedPairs, pairs_of, read_pair_rows
-from optimize_child.preference_trainer import PreferenceTrainer
-from optimize_child.row_fit import LongRows
-from optimize_child.run_rows import RunRows
-from optimize_child.token_rows import TokenRows
-from optimize_child.trainer import SupervisedTrainer
+from optimize_child.pairs import fused_pairs, kept_reference
+from optimize_child.pairs.rows import OnePair, PaddedPairs, pairs_of, read_pair_rows
+from optimize_child.pairs.trainer import PreferenceTrainer
+from optimize_child.reading.row_fit import LongRows
+from optimize_child.reading.run_rows import RunRows
+from optimize_child.reading.token_rows import TokenRows
+from optimize_child.training import supervised
+from optimize_child.training.branch import TRAINING_STATE
+from optimize_child.training.compute_path import ComputePath
+from optimize_child.training.layouts import Layout
+from optimize_child.training.trainer import SupervisedTrainer
 
 REFERENCE_TICK = 64
 
 
 def run(job: Job) -> None:
     """The whole of one attempt, from its plan to its last event."""
-    sft.follow(PreferenceRun(job))
+    supervised.follow(PreferenceRun(job))
 
 
-class PreferenceRun(sft.Run):
+class PreferenceRun(supervised.Run):
     """One attempt of a run over preference pairs; an example is a pair, a sequence its two rows."""
 
     unfused = ""

@@ -11,16 +11,16 @@ import torch
 from peft import PeftModel
 from transformers.utils import logging as transformers_logging
 
-from optimize_child.answers import Limits, answer_all
+from optimize_child.answering.answers import Limits, answer_all
+from optimize_child.bases.models import load_model
 from optimize_child.job import Job
-from optimize_child.lines import Line, read_lines
-from optimize_child.models import load_model
-from optimize_child.question_rows import Prompts, QuestionRows
-from optimize_child.questions import answer_text, question_of, stop_ids
-from optimize_child.refusals import RefusedRows, refuse_rows
-from optimize_child.rows import LineRefused, check_row, has_images, read_row, told
-from optimize_child.template import TemplateRefused
-from optimize_child.tokenizer import load_template, load_tokenizer
+from optimize_child.reading.lines import Line, read_lines
+from optimize_child.reading.question_rows import Prompts, QuestionRows
+from optimize_child.reading.questions import answer_text, question_of, stop_ids
+from optimize_child.reading.refusals import RefusedRows, refuse_rows
+from optimize_child.reading.rows import LineRefused, check_row, has_images, read_row, told
+from optimize_child.rendering.template import TemplateRefused
+from optimize_child.rendering.tokenizer import load_template, load_tokenizer
 
 PARITY_ROWS = 5
 # The largest difference of a logit, relative to the largest logit: fp32 rounding, or bf16's on a GPU.

@@ -24,14 +24,14 @@ import torch
 from peft import PeftModel
 from transformers.utils import logging as transformers_logging
 
-from optimize_child.answers import Asked, Limits, answer_all
+from optimize_child.answering.answers import Asked, Limits, answer_all
+from optimize_child.bases.models import load_model
 from optimize_child.job import Job
 from optimize_child.local_socket import listen
 from optimize_child.memory import peak_memory
-from optimize_child.models import load_model
-from optimize_child.questions import answer_text, stop_ids
-from optimize_child.template import TemplateRefused
-from optimize_child.tokenizer import load_template, load_tokenizer
+from optimize_child.reading.questions import answer_text, stop_ids
+from optimize_child.rendering.template import TemplateRefused
+from optimize_child.rendering.tokenizer import load_template, load_tokenizer
 
 POLL_SECONDS = 0.2
 BEAT_SECONDS = 60.0

@@ -11,10 +11,10 @@ from typing import Any
 
 from transformers.utils import logging as transformers_logging
 
-from optimize_child import checks
-from optimize_child.gguf_model import convert_gguf
+from optimize_child.bases import checks
+from optimize_child.bases.gguf_model import convert_gguf
+from optimize_child.bases.sources import Fetched, fetch, model_files
 from optimize_child.job import Job
-from optimize_child.sources import Fetched, fetch, model_files
 
 LINKABLE = (".safetensors",)
 

@@ -13,23 +13,23 @@ from typing import Any, NamedTuple
 
 from transformers.utils import logging as transformers_logging
 
-from optimize_child import image_rows, prepared_rows
 from optimize_child.failures import JobFailure
 from optimize_child.job import Job
-from optimize_child.lines import read_lines
-from optimize_child.order import pack
-from optimize_child.pair_rows import rows_of_pairs
-from optimize_child.preference import read_pairs
-from optimize_child.rl_prompts import Room, prompts_of_lines
-from optimize_child.row_fit import LongRows
-from optimize_child.run_rows import reading_of, watch_of
-from optimize_child.system_alone import SystemAlone
-from optimize_child.template import ChatTemplate
-from optimize_child.template_check import TemplateCheck
-from optimize_child.token_rows import IGNORED, TokenRows
-from optimize_child.token_text import pieces_of
-from optimize_child.tokenizer import load_template, load_tokenizer
-from optimize_child.tokens import Reading, tokens_of_lines
+from optimize_child.pairs.rows import rows_of_pairs
+from optimize_child.pairs.tokens import read_pairs
+from optimize_child.reading import image_rows, prepared_rows
+from optimize_child.reading.lines import read_lines
+from optimize_child.reading.row_fit import LongRows
+from optimize_child.reading.run_rows import reading_of, watch_of
+from optimize_child.reading.token_rows import IGNORED, TokenRows
+from optimize_child.reading.tokens import Reading, tokens_of_lines
+from optimize_child.reinforcement.prompts import Room, prompts_of_lines
+from optimize_child.rendering.system_alone import SystemAlone
+from optimize_child.rendering.template import ChatTemplate
+from optimize_child.rendering.template_check import TemplateCheck
+from optimize_child.rendering.token_text import pieces_of
+from optimize_child.rendering.tokenizer import load_template, load_tokenizer
+from optimize_child.training.order import pack
 
 MOST_TOKENS = 65_536
 
@@ -136,7 +136,7 @@ def _pairs(files: list[Path], plan: dict[str, Any], template: ChatTemplate) -> I
 
 def _with_images(files: list[Path], plan: dict[str, Any], reading: Reading, template: ChatTemplate) -> Iterator[Read]:
     # Few datasets hold images, and every preview would wait for what is imported for them.
-    from optimize_child.images import ImageReader
+    from optimize_child.reading.images import ImageReader
 
     image_rows.require_plain_settings(plan["config"])
     reader = ImageReader(Path(plan["base_model"]["folder"]), template, plan["dataset"]["images"])

@@ -7,11 +7,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from optimize_child import sft
 from optimize_child.failures import Stopped
 from optimize_child.job import Job
+from optimize_child.training import supervised
 
-RUNS = {"sft": ("sft", "Run"), "dpo": ("dpo", "PreferenceRun"), "grpo": ("rl", "ReinforcementRun"),
+RUNS = {"sft": ("training.supervised", "Run"), "dpo": ("dpo", "PreferenceRun"), "grpo": ("rl", "ReinforcementRun"),
         "gspo": ("rl", "ReinforcementRun")}  # fmt: skip
 """The module and the class of each method's attempt: no other method's is imported."""
 COMPARED = ("loss", "reward")
@@ -27,7 +27,7 @@ def run(job: Job) -> None:
     module, name = RUNS[job.plan["config"]["method"]]
     again = getattr(import_module(f"optimize_child.{module}"), name)(job)
     try:
-        sft.follow(again)
+        supervised.follow(again)
     except Stopped as stopped:
         if stopped.reason != "pause":
             raise

@@ -7,34 +7,42 @@ from typing import Any
 
 from peft import LoraConfig
 
-from optimize_child import reference_check, reward_failures, sft
-from optimize_child.answers import Limits
-from optimize_child.branch import TRAINING_STATE, WEIGHTS
-from optimize_child.compute_path import ComputePath
+from optimize_child.answering.answers import Limits
+from optimize_child.answering.sampling import Manner
 from optimize_child.failures import JobFailure
 from optimize_child.job import Job
-from optimize_child.questions import answer_text, stop_ids
-from optimize_child.rewards import RewardRule
-from optimize_child.rl_layout import Completions, PaddedGroups, SharedPrompt
-from optimize_child.rl_loss import objective_of
-from optimize_child.rl_prompts import Room, read_prompts
-from optimize_child.rl_rolling import Roller
-from optimize_child.rl_samplers import EngineShape, OwnSampler, Sampler, UntilLost, VllmSampler, refuse_adapter
-from optimize_child.rl_settings import as_supervised, rl_hyperparameters, rl_updates
-from optimize_child.rl_start import WarmStart, lora_of
-from optimize_child.rl_trainer import PolicyTrainer
-from optimize_child.run_rows import RunRows
-from optimize_child.sampling import Manner
+from optimize_child.reading.questions import answer_text, stop_ids
+from optimize_child.reading.run_rows import RunRows
+from optimize_child.reinforcement import reward_failures
+from optimize_child.reinforcement.layout import Completions, PaddedGroups, SharedPrompt
+from optimize_child.reinforcement.loss import objective_of
+from optimize_child.reinforcement.prompts import Room, read_prompts
+from optimize_child.reinforcement.rewards import RewardRule
+from optimize_child.reinforcement.rolling import Roller
+from optimize_child.reinforcement.samplers import (
+    EngineShape,
+    OwnSampler,
+    Sampler,
+    UntilLost,
+    VllmSampler,
+    refuse_adapter,
+)
+from optimize_child.reinforcement.settings import as_supervised, rl_hyperparameters, rl_updates
+from optimize_child.reinforcement.start import WarmStart, lora_of
+from optimize_child.reinforcement.trainer import PolicyTrainer
 from optimize_child.scorer_process import ScorerProcess
-from optimize_child.trainer import SupervisedTrainer
+from optimize_child.training import reference_check, supervised
+from optimize_child.training.branch import TRAINING_STATE, WEIGHTS
+from optimize_child.training.compute_path import ComputePath
+from optimize_child.training.trainer import SupervisedTrainer
 
 
 def run(job: Job) -> None:
     """The whole of one attempt, from its plan to its last event."""
-    sft.follow(ReinforcementRun(job))
+    supervised.follow(ReinforcementRun(job))
 
 
-class ReinforcementRun(sft.Run):
+class ReinforcementRun(supervised.Run):
     """One attempt of a reinforcement run; an example is a prompt, and an update all that is sampled of its prompts."""
 
     def __init__(self, job: Job) -> None:

@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from optimize_child.answers import Asked, Limits, answer_all
+from optimize_child.answering.answers import Asked, Limits, answer_all
 from optimize_child.failures import Stopped
-from optimize_child.lines import read_lines
-from optimize_child.questions import Question, answer_text, question_of, stop_ids
-from optimize_child.rows import read_row
-from optimize_child.sft import Run
-from optimize_child.trainer import Course, SupervisedTrainer, count_trained
+from optimize_child.reading.lines import read_lines
+from optimize_child.reading.questions import Question, answer_text, question_of, stop_ids
+from optimize_child.reading.rows import read_row
+from optimize_child.training.supervised import Run
+from optimize_child.training.trainer import Course, SupervisedTrainer, count_trained
 
 WORTH_READING = 0.9
 """The share of an update's tokens that must be the likeliest ones before the whole slice is read for it."""

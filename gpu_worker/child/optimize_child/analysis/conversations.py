@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from optimize_child.rows import ANSWERS, Problem, check_pair, check_row, has_images, messages_of, told, tools_of
+from optimize_child.reading.rows import ANSWERS, Problem, check_pair, check_row, has_images, messages_of, told, tools_of
 
 CHAT, PREFERENCE = "chat-jsonl-v1", "preference-jsonl-v1"
 

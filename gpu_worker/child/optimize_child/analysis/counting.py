@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from optimize_child.masks import Span, token_mask
+from optimize_child.rendering.masks import Span, token_mask
 
 KEPT_CHARACTERS = 4_000_000
 # Parts of a tokenizer that treat each piece between special tokens on its own, wherever in the text it stands.

@@ -10,7 +10,7 @@ import numpy as np
 from optimize_child.analysis.fingerprints import NOTHING, Fingerprints
 from optimize_child.analysis.labels import Labels
 from optimize_child.analysis.partials import COLUMNS, Partial
-from optimize_child.template_check import TemplateProblem
+from optimize_child.rendering.template_check import TemplateProblem
 
 NAMED_ROWS = 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from optimize_child.template import ChatTemplate, TemplateRefused
+from optimize_child.rendering.template import ChatTemplate, TemplateRefused
 
 KEPT_SHAPES = 4096
 

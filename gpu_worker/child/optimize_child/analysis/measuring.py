@@ -15,12 +15,12 @@ from optimize_child.analysis.joins import Joins
 from optimize_child.analysis.languages import language_of
 from optimize_child.analysis.partials import Partial
 from optimize_child.analysis.placing import POLICIES, Placer
-from optimize_child.masks import MaskRefused, Span
-from optimize_child.preference import after_prompt
-from optimize_child.rows import ANSWERS, LineRefused, read_row
-from optimize_child.template import ChatTemplate, TemplateRefused
-from optimize_child.template_check import NotRendered, TemplateCheck, TemplateProblem
-from optimize_child.turns import removable_turns, without_oldest
+from optimize_child.pairs.tokens import after_prompt
+from optimize_child.reading.rows import ANSWERS, LineRefused, read_row
+from optimize_child.rendering.masks import MaskRefused, Span
+from optimize_child.rendering.template import ChatTemplate, TemplateRefused
+from optimize_child.rendering.template_check import NotRendered, TemplateCheck, TemplateProblem
+from optimize_child.rendering.turns import removable_turns, without_oldest
 
 BATCH_ROWS = 256
 # A shorter row's trimmed length is its whole one.

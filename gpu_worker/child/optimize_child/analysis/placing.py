@@ -11,9 +11,9 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from optimize_child.masks import Conversation, MaskRefused, Policy, Span
-from optimize_child.template import TemplateRefused
-from optimize_child.template_check import TemplateCheck
+from optimize_child.rendering.masks import Conversation, MaskRefused, Policy, Span
+from optimize_child.rendering.template import TemplateRefused
+from optimize_child.rendering.template_check import TemplateCheck
 
 POLICIES = (Policy(), Policy(all_turns=True))
 COMPARED_ROWS = 4

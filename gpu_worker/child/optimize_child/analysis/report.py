@@ -16,8 +16,8 @@ from optimize_child.analysis.duplicates import FingerprintFiles, Repeats, find_r
 from optimize_child.analysis.findings import NAMED_ROWS
 from optimize_child.analysis.labels import Labels
 from optimize_child.analysis.partials import Store
-from optimize_child.lines import place, shard_name
-from optimize_child.refusals import RefusedRows, refuse_rows
+from optimize_child.reading.lines import place, shard_name
+from optimize_child.reading.refusals import RefusedRows, refuse_rows
 
 LENGTHS = "lengths.bin"
 LIMITS = (512, 1024, 2048, 4096, 8192, 16384, 32768)

@@ -25,7 +25,7 @@ from optimize_child.analysis.workers import share_out
 from optimize_child.code import code_version
 from optimize_child.failures import Stopped
 from optimize_child.job import Job
-from optimize_child.tokenizer import load_template, load_tokenizer
+from optimize_child.rendering.tokenizer import load_template, load_tokenizer
 
 PARTS = "parts"
 TOLD_SECONDS = 0.5
@@ -60,7 +60,7 @@ class Analysis:
     def _images(self) -> ImageCounter | None:
         if not self.dataset.get("images"):
             return None
-        from optimize_child.images import ImageReader
+        from optimize_child.reading.images import ImageReader
 
         return ImageReader(self.base, self.template, self.dataset["images"])
 

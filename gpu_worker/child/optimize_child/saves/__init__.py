@@ -1,0 +1,1 @@
+"""Saves: captured at a boundary, written while training goes on, a manifest last."""
