@@ -147,6 +147,17 @@ def test_every_term_that_a_page_names_is_explained():
     assert "judge" in named and named <= set(TERMS)
 
 
+def test_the_commands_of_a_sentence_are_code_and_the_rest_is_text():
+    assert ui.coded("Select it with `base-models select <x>`; a ` alone stays.") == (
+        "Select it with <code>base-models select &lt;x&gt;</code>; a ` alone stays.")
+
+
+@pytest.mark.parametrize("path", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.stem)
+def test_what_scrolls_inside_a_page_has_a_name_and_is_no_landmark_beside_its_section(path):
+    scrolling = re.findall(r'<[^<]*class="scroll"[^<]*?>', path.read_text())
+    assert all('role="group"' in tag and "aria-label" in tag for tag in scrolling)
+
+
 @pytest.mark.parametrize("path", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.stem)
 def test_what_a_page_keeps_fresh_has_a_name_that_outlives_its_replacement(path):
     # A throttled trigger of the element itself would go with the element: box.js keeps time by the element's name.

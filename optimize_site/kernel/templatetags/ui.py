@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shlex
 from datetime import UTC, datetime
 from typing import Any
@@ -26,11 +27,14 @@ NAVIGATION = (("Home", "box:home", "home"), ("Workloads", "evaluations:workloads
               ("Datasets", "datasets:list", "datasets"), ("Evaluations", "evaluations:list", "evaluations"),
               ("Pipelines", "evaluations:pipelines", "pipelines"), ("Box", "box:box", "box"),
               ("Docs", "box:docs", "docs"))
+BELOW = {"runs:list": ("/snapshots/",), "evaluations:models": ("/trials/", "/namespaces", "/bundles"),
+         "evaluations:list": ("/comparisons", "/judges", "/graders")}
+"""Where pages stand whose address does not begin as their entry's does."""
 
 
 @register.simple_tag(takes_context=True)
 def navigation(context: template.Context) -> SafeString:
-    """The rail's entries; the one whose address begins this page's is the current one."""
+    """The rail's entries; the one whose address begins this page's, or below which it stands, is the current one."""
     request: HttpRequest = context["request"]
     links = []
     for label, name, picture in NAVIGATION:
@@ -38,7 +42,8 @@ def navigation(context: template.Context) -> SafeString:
             address = reverse(name)
         except NoReverseMatch:
             continue
-        here = request.path == address if address == "/" else request.path.startswith(address.rstrip("/"))
+        begins = (address.rstrip("/"), *BELOW.get(name, ()))
+        here = request.path == address if address == "/" else request.path.startswith(begins)
         links.append((address, SafeString(' aria-current="page"') if here else "", icon(picture), label))
     return format_html_join("", '<li><a href="{}"{}>{}{}</a></li>', links)
 
@@ -256,6 +261,14 @@ def one_line(value: Any) -> str:
 def printable(value: Any) -> str:
     """Text from outside without control characters and terminal escapes."""
     return plain(str(value if value is not None else ""))
+
+
+@register.filter
+def coded(value: Any) -> SafeString:
+    """A sentence whose `commands` stand between backticks, with these set as code."""
+    parts = re.split(r"`([^`]+)`", str(value if value is not None else ""))
+    return format_html_join("", "{}", ((format_html("<code>{}</code>", part) if place % 2 else part,)
+                                       for place, part in enumerate(parts)))
 
 
 @register.filter
