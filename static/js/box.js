@@ -157,7 +157,7 @@
   const reachable = (where) => where.querySelectorAll(".scroll, pre, .prose table, .strip, .tabs, .rail nav").forEach((box) => {
     if (box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight) return;
     if (!box.matches("nav")) box.tabIndex = 0;
-    const current = box.querySelector("[aria-current]");
+    const current = box.querySelector("[aria-current], .end-good, .end-bad");
     if (current) box.scrollLeft = current.offsetLeft - box.offsetLeft - 12;
   });
   document.addEventListener("htmx:load", (event) => reachable(event.detail.elt.parentElement || document));

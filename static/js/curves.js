@@ -108,10 +108,23 @@
     note();
   };
 
+  // What a chart shows, in words, for whoever cannot see it: each figure's first, last, least and most.
+  const told = (place, names) => {
+    const say = place.dataset.unit === "bytes" ? bytes : short, labels = place.dataset.labels.split("|"), all = place.dataset.names.split(",");
+    const said = names.map((name) => {
+      const { steps, values } = held.series[name] || { steps: [], values: [] };
+      return steps.length && `${labels[all.indexOf(name)]}: ${say(values[0])} at update ${steps[0]}, ${say(values.at(-1))} at update ${steps.at(-1)}, least ${say(Math.min(...values))}, most ${say(Math.max(...values))}`;
+    }).filter(Boolean);
+    const drawn = place.querySelector(".u-wrap");
+    drawn.setAttribute("role", "img");
+    drawn.setAttribute("aria-label", `Chart. ${said.join(". ") || "No point yet"}.`);
+  };
+
   const note = () => {
     for (const { place, names } of charts) {
       const count = names.reduce((sum, name) => sum + (held.series[name]?.steps.length || 0), 0);
       place.dataset.points = count;
+      told(place, names);
       place.closest(".curve").hidden = count === 0 && !place.closest(".big");
     }
     const none = box.querySelector("[data-none]");

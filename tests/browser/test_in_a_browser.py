@@ -94,6 +94,8 @@ def test_a_run_draws_its_curves_and_grows_them_without_a_reload(server, signed_i
     expect(page.locator('[data-names^="loss"]')).to_have_attribute("data-points", "14")
     expect(page.locator("#live")).to_contain_text("13 of 24")
     assert page.locator('[data-names^="loss"] canvas').get_attribute("data-mine") == "1"
+    expect(page.locator('[data-names^="loss"]').get_by_role("img")).to_have_accessible_name(
+        re.compile(r"at update 1, 0\.4 at update 13, least [\d.]+, most [\d.]+"))
     assert page.problems == []
 
 
