@@ -99,6 +99,8 @@ def sweep(request: HtmxRequest, run_id: str) -> HttpResponse:
 def check_sweep(request: HtmxRequest, run_id: str) -> HttpResponse:
     """The points of the grid in the form, each checked."""
     run = queries.get_run(run_id)
+    if not request.POST.get("grid", "").strip():
+        return render(request, "runs/_sweep_plan.html", {"run": run})
     try:
         found = _sweep(request, run, dry_run=True)
     except OperationError as error:

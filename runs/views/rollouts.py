@@ -72,7 +72,7 @@ def _step(run: Run, step: RolloutStep | None) -> dict[str, Any]:
 def _spreads(figures: dict[str, Any]) -> list[dict[str, Any]]:
     terms = [(f"Share of {name}", "share", spread) for name, spread in figures["terms"].items()]
     named = [("Reward", "reward", figures["total"]), *(terms if len(terms) > 1 else ()),
-             ("Completion length", "tokens", figures["length"])]
+             ("Completion length, tokens", "tokens", figures["length"])]
     return [{"title": name, "plot": plot_spread(spread, unit), "groups": groups_words(spread["twoGroups"])}
             for name, unit, spread in named if spread is not None]
 

@@ -12,7 +12,6 @@ from optimize_site.kernel.feeds import Item, feed, finder
 from optimize_site.kernel.ids import looks_like_id
 from optimize_site.kernel.scores import best_scores_of_models
 from optimize_site.kernel.templatetags.ui import duration
-from optimize_site.kernel.words import state_word
 from runs import queries
 from runs.models import Run
 from runs.outlook import Outlook, outlooks
@@ -27,12 +26,15 @@ def _items(runs: Iterable[Run]) -> Iterator[Item]:
 
 
 def _item(run: Run, outlook: Outlook) -> Item:
-    parts = [run.workload.name, run.base_model]
     eta = outlook.eta_seconds
     progress = share(run)
     note = f"about {duration(eta)} left" if eta is not None else f"{progress:.0%}" if progress is not None else ""
-    return Item("Run", title(run), reverse("runs:detail", args=[run.pk]), run.phase, detail=" · ".join(parts),
+    return Item("Run", title(run), reverse("runs:detail", args=[run.pk]), run.phase, detail=_over(run),
                 share=progress if run.phase in PHASES.active else None, note=note, at=run.created_at)
+
+
+def _over(run: Run) -> str:
+    return f"{run.workload.name} · {run.base_model}"
 
 
 @feed("now", 10)
@@ -48,7 +50,7 @@ def waiting(_: Any) -> Iterator[Item]:
     ahead = outlooks(found)
     for run in found:
         yield Item("Run", title(run), reverse("runs:detail", args=[run.pk]), run.phase,
-                   detail=ahead[run.pk].wait_reason or state_word(run.phase).text, at=run.created_at)
+                   detail=ahead[run.pk].wait_reason or _over(run), at=run.created_at)
 
 
 @feed("attention", 10)

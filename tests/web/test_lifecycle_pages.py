@@ -226,7 +226,9 @@ def test_a_sweep_is_shown_point_by_point_before_and_after_it_starts(operator, do
     assert "Sweep of 2 from update" in text and "<th class=\"num\">learningRate</th>" in text
     assert text.count("lowest</b>") == 1 and "<b>0.3000 lowest</b>" in text
     refused = send(operator, "runs:sweep-check", done.pk, **(values | {"grid": "axes: []"}))
-    assert "The grid has no axes." in text_of(refused)
+    assert text_of(refused).count("The grid has no axes.") == 1
+    unwritten = text_of(send(operator, "runs:sweep-check", done.pk, **(values | {"grid": ""})))
+    assert "There is no grid yet." in unwritten and 'class="note bad"' not in unwritten
 
 
 @pytest.mark.requirement("R033")
