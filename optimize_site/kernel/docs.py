@@ -19,6 +19,8 @@ IMAGE_TYPES = {"png": "image/png", "svg": "image/svg+xml"}
 LONGEST_NAME = 200
 SAFE_SCHEMES = {"", "http", "https", "mailto"}
 FIRST = ("index", "quickstart", "concepts")
+WIDE = '<div class="scroll" role="group" aria-label="Table">'
+"""What a table lies in, so that a narrow page scrolls the table instead of breaking its words."""
 
 
 class OnlySafeAddresses(Treeprocessor):
@@ -58,7 +60,7 @@ def render_markdown(text: str) -> str:
     """HTML of a Markdown text that may come from anybody."""
     made: str = markdown.markdown(text, extensions=["tables", "fenced_code", "sane_lists", "toc", Untrusted()],
                                   output_format="html")
-    return made
+    return made.replace("<table>", f"{WIDE}<table>").replace("</table>", "</table></div>")
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@
   });
 
   // What scrolls inside itself can be scrolled by keyboard too, and shows its current part.
-  const reachable = (where) => where.querySelectorAll(".scroll, pre, .prose table, .strip, .tabs, .rail nav").forEach((box) => {
+  const reachable = (where) => where.querySelectorAll(".scroll, pre, .strip, .tabs, .rail nav").forEach((box) => {
     if (box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight) return;
     if (!box.matches("nav")) box.tabIndex = 0;
     const current = box.querySelector("[aria-current], .end-good, .end-bad");

@@ -63,7 +63,8 @@ def test_markdown_links_to_pages_stay_in_the_box():
 
 def test_markdown_has_tables_and_code():
     made = render_markdown("| a | b |\n|---|---|\n| 1 | 2 |\n\n```sh\nls\n```")
-    assert "<table>" in made and "<pre><code" in made
+    assert '<div class="scroll" role="group" aria-label="Table"><table>' in made and "</table></div>" in made
+    assert "<pre><code" in made
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(None, "—"), (0, "0s"), (0.2, "<1s"), (4.24, "4.2s"), (41, "41s"),
