@@ -106,7 +106,7 @@
   };
 
   // A fresh answer changes only what differs, so that what somebody points at, reads or has opened stays as it is.
-  const isTheReaders = (name, node) => (name === "open" && node.matches("details")) || (name === "class" && node.matches(".term.on"));
+  const isTheReaders = (name, node) => (name === "open" && node.matches("details")) || (name === "class" && node.matches(".term.on")) || name === "tabindex";
   if (window.Idiomorph) window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !isTheReaders(name, node);
 
   // A browser keeps few connections to one place: a page that nobody sees gives its stream back until it is seen.
