@@ -65,6 +65,7 @@ def test_a_base_model_that_is_not_there_any_more_keeps_the_job_from_starting(run
         WORK.plan(WORK.get(run.pk), attempt)
 
 
+@pytest.mark.requirement("R031")
 @pytest.mark.parametrize("harm", ["bytes", "missing", "manifest"])
 def test_a_damaged_save_is_passed_over_for_an_older_one_and_that_is_told(run, harm):
     attempt = claim(run)
