@@ -164,7 +164,7 @@ def test_a_state_that_was_asked_for_and_cannot_be_kept_is_refused(parent):
         branch(parent, step=3, restore="trainingState")
 
 
-@pytest.mark.requirement("R291")
+@pytest.mark.requirement("R289", "R291")
 @pytest.mark.parametrize(("overrides", "why"), [
     ({"method": "dpo"}, "the method changes from sft to dpo"),
     ({"execution": {"gpus": 2}}, "execution.gpus changes from 1 to 2"),

@@ -52,14 +52,17 @@ def test_a_run_that_does_not_wait_has_no_place(device):
 
 
 @pytest.mark.requirement("R209")
-def test_a_waiting_run_fails_with_the_reason_once_its_devices_are_gone(device):
+@pytest.mark.parametrize(("wanted", "left"), [(1, 0), (2, 1)])
+def test_a_waiting_run_fails_with_the_reason_once_too_few_of_its_devices_are_there(device, wanted, left):
     run = waiting()
-    Device.objects.filter(uuid="cpu").update(is_present=False)
+    Run.objects.update(execution=run.execution | {"gpus": wanted})
+    Device.objects.filter(uuid="cpu").update(is_present=bool(left))
     advance_run(run.pk)
     run = reread(run)
     assert (run.phase, run.failure_code) == ("FAILED", "devices_gone")
-    assert "waits for 1 device of the profile cpu, and this box now has 0" in run.failure_reason
-    assert run.failure_evidence == {"deviceProfile": "cpu", "wanted": 1, "present": 0}
+    noun = "device" if wanted == 1 else "devices"
+    assert f"waits for {wanted} {noun} of the profile cpu, and this box now has {left}" in run.failure_reason
+    assert run.failure_evidence == {"deviceProfile": "cpu", "wanted": wanted, "present": left}
 
 
 def out_of_memory(run):

@@ -145,6 +145,7 @@ def test_a_cancelled_check_was_stopped(run, ask):
     assert ask("wait", run.pk, "--exit-status")[0] == 6
 
 
+@pytest.mark.requirement("R194")
 def test_a_job_that_ends_without_a_verdict_has_failed(run):
     run = finish(run)
     assert (run.phase, run.failure_code) == ("FAILED", "verdict_missing")
