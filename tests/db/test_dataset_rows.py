@@ -58,14 +58,17 @@ def test_rows_are_read_by_position_with_the_line_they_stand_at():
 
 @pytest.mark.requirement("R126")
 def test_a_sample_is_all_rows_within_both_limits_and_else_those_each_object_begins_with():
-    version = version_of(*([row(f"q{shard}{number}") for number in range(4)] for shard in range(4)))
-    examples = example_set(version)
+    version = version_of(*([row(f"q{shard}{number}") for number in range(rows)] for shard, rows in
+                           enumerate([3, 5, 4, 4])))
+    examples, two = example_set(version), 2 * len(row("q00"))
 
     def sampled(rows, bytes_):
         return [found.position for found in stored_rows.sampled_rows(examples, rows, bytes_)]
 
     assert sampled(16, examples.size_bytes) == list(range(16))
-    assert sampled(16, examples.size_bytes // 2) == sampled(8, 10**6) == [0, 1, 4, 5, 8, 9, 12, 13]
+    assert sampled(15, examples.size_bytes) == [0, 1, 2, 3, 4, 5, 8, 9, 10, 12, 13, 14]
+    assert sampled(16, 4 * two) == sampled(8, 10**6) == [0, 1, 3, 4, 8, 9, 12, 13]
+    assert sampled(16, 4 * two - 1) == [0, 3, 8, 12]
 
 
 def test_rows_of_several_objects_are_one_sequence():
