@@ -138,6 +138,16 @@ def test_the_suggested_length_is_never_beyond_the_models_context(analyse):
     assert report["suggestedMaxSeqLength"] == 2048
 
 
+@pytest.mark.requirement("R344")
+@pytest.mark.parametrize(
+    ("longest", "suggested"), [(1, 512), (512, 512), (513, 1024), (32768, 32768), (32769, 33 * 1024)]
+)
+def test_the_suggested_length_is_the_least_common_limit_that_holds_every_row(longest, suggested):
+    totals = Totals()
+    totals.add(np.array([[longest, longest, 1, 1], [1, 1, 1, 1]]))
+    assert (totals.suggested(None), totals.suggested(300)) == (suggested, 300)
+
+
 @pytest.mark.requirement("R344", "R349")
 def test_every_row_has_the_lengths_that_training_would_read(analyse, lengths, tokenizer, write_rows):
     rows = [
