@@ -155,6 +155,7 @@ class Runs(RuleBasedStateMachine):
             return
         plan = WORK.plan(WORK.get(attempt.holder_id), attempt)
         attempt.save(update_fields=["resumed_step"])
+        assert not plan["resume"] or plan["resume"]["folder"] not in self.damaged
         assert plan["pause_at"] is None or (plan["resume"] or {"step": 0})["step"] < plan["pause_at"]
         self.jobs[slot] = Job(attempt, plan)
         if speaks:
@@ -231,7 +232,7 @@ class Runs(RuleBasedStateMachine):
         path = queries.folder_of_snapshot(snapshot) / "optimizer.pt"
         if path.exists():
             path.write_bytes(b"another" + path.read_bytes())
-            self.damaged.add(snapshot.pk)
+            self.damaged.add(str(path.parent))
 
     # What always holds -----------------------------------------------------------------------------------------------
 
