@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from bench.chaos.aims import JOB, POWER, WITH_A_JOB, Aim
-from bench.chaos.lives import Lives
+from bench.chaos.lives import JUDGED, RELEASE_SECONDS, Lives
 from bench.chaos.places import Gone, Places
 from bench.chaos.report import Played
 from bench.chaos.scene import (
@@ -51,7 +51,7 @@ class Passage:
             self.places.bar([aim.phase for aim in self.aims])
             self._pass_all(pool, pool.submit(self.lives.start, self.life))
         lost = [f"{self.life}: {what}" for what in self.lives.lost_of(self.life, self.run_id, set())]
-        lost += self.lives.left_over()
+        lost += self.lives.left_over(within=RELEASE_SECONDS if self.life == JUDGED else 0)
         return Played(number, (self.life,), round(time.monotonic() - began), self.lives.attempts,
                       tuple(self.done), tuple(lost), missed=tuple(self.missed))
 

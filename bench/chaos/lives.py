@@ -20,6 +20,8 @@ JUDGED_STEPS = 4
 PAIRS = "triage/pairs"
 BRANCHED = 60
 RUN_SECONDS = 300.0
+RELEASE_SECONDS = 60.0
+"""A judge is told to end once its run is over, and its slot is free when it has."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,14 @@ class Lives:
         is_full = FULL in damaged and run["failureCode"] == "disk_full"
         return [] if run["phase"] == "CANCELLED" or is_full else [f"{run['phase']}: {run['failureReason']}"]
 
-    def left_over(self) -> list[str]:
-        """Slots that are still held and processes that still run although no run is open."""
+    def left_over(self, *, within: float = 0.0) -> list[str]:
+        """Slots that are still held and processes that still run although no run is open, and so many seconds later."""
+        deadline = time.monotonic() + within
+        while (found := self._held_now()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return found
+
+    def _held_now(self) -> list[str]:
         held = sum(pool["granted"] for pool in self.http.get("/v1/training/capacity")["pools"])
         attempts = (self.http.box.home / "attempts").iterdir()
         alive = [folder.name[:12] for folder in attempts if processes.any_alive(folder)]
