@@ -5,12 +5,14 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.text import Truncator
 
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
 from optimize_site.kernel.admin_documents import DocumentAdmin, NotedAdmin
 from optimize_site.kernel.auth import Actor, actor_of
 from optimize_site.kernel.errors import OperationError
+from runs.grafana import shown_link
 from runs.models import Candidate, Metric, MissedRow, Rollout, RolloutStep, Run, Snapshot, SnapshotHold
 from runs.operations import (
     annotate_run,
@@ -57,6 +59,14 @@ class RunAdmin(NotedAdmin, DocumentAdmin):
     @admin.display(description="Workload")
     def workload_name(self, row: Run) -> str:
         return row.workload.name
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [*super().get_readonly_fields(request, obj), "on_grafana"]
+
+    @admin.display(description="Grafana", empty_value="No dashboard is set.")
+    def on_grafana(self, row: Run) -> str | None:
+        link = shown_link(row)
+        return format_html('<a href="{}" rel="noreferrer">{}</a>', link, link) if link else None
 
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel(self, request: HttpRequest, rows: QuerySet[Run]) -> None:

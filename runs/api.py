@@ -5,6 +5,7 @@ from typing import Any
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.urls import reverse
 from ninja import Query, Router, Status
 
 from optimize_site.kernel import stream
@@ -15,6 +16,7 @@ from optimize_site.kernel.errors import InvalidInput, TooLarge
 from runs import operations, queries, render
 from runs.errors import NotWritten
 from runs.event_file_download import event_file_download
+from runs.grafana import grafana_link
 from runs.models import Run
 from runs.phases import PHASES
 from runs.schemas import descriptor_schema
@@ -122,6 +124,13 @@ def run_metrics(request: HttpRequest, run_id: str, limit: int = Query(0, ge=0, l
 def run_event_file(request: HttpRequest, run_id: str) -> HttpResponseBase:
     """The figures of every update as a TensorBoard event file."""
     return event_file_download(request, queries.get_run(run_id))
+
+
+@router.get("/{run_id}/grafana")
+def run_grafana(request: HttpRequest, run_id: str, attempt: int | None = Query(None, ge=1)) -> dict[str, Any]:
+    """Where Grafana shows the run or one attempt of it, from its start to its end; else its own page."""
+    run = queries.get_run(run_id)
+    return grafana_link(run, page=request.build_absolute_uri(reverse("runs:detail", args=[run.pk])), attempt=attempt)
 
 
 @router.get("/{run_id}/hparams")

@@ -38,6 +38,7 @@ DEFAULTS: dict[str, Any] = {
     "registry.adapters.max-bytes": 2 * 1024**3,
     "registry.garbage.grace-hours": 24.0,
     "web.bind": "127.0.0.1:9001",
+    "web.grafana-dashboard": "",
     "web.allowed-hosts": ["127.0.0.1", "localhost", "[::1]"],
     "web.behind-tls-proxy": False,
     "web.trusted-origins": [],

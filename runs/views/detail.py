@@ -17,6 +17,7 @@ from optimize_site.kernel.services import tail
 from optimize_site.kernel.words import event_words
 from optimize_site.kernel.work import attempt_folder
 from runs import queries, runtime_text
+from runs.grafana import shown_link
 from runs.models import Run
 from runs.operations import cancel_run
 from runs.outlook import outlook_of
@@ -49,6 +50,7 @@ def detail(request: HtmxRequest, run_id: str) -> HttpResponse:
     tabs = (*((SMOKE_TAB,) if run.smoke is not None else ()), *((REWARDS_TAB,) if context["reward"] else ()), *TABS)
     tab = tab if tab in dict(tabs) else tabs[0][0]
     context |= {"tabs": tabs, "tab": tab, "tab_template": f"runs/tab_{tab}.html"} | TAB_CONTEXTS[tab](request, run)
+    context["grafana"] = shown_link(run)
     return render(request, "runs/detail.html#tab" if request.htmx else "runs/detail.html", context)
 
 

@@ -158,6 +158,11 @@ class Command(BranchVerbs, RolloutVerbs, TensorboardVerbs):
         """Show what the newest attempt really runs with: setup, model, rollout engines, memory."""
         self.show(self.client.get(f"{address(run)}/engine-runtime"), text=self._engine_runtime)
 
+    @verb("grafana", RUN, arg("--attempt", type=int, default=None, help="over the time of this attempt alone"))
+    def grafana(self, run: str, attempt: int | None) -> None:
+        """Print a link to the run on the operator's Grafana dashboard, from its start to its end."""
+        self.show(self.client.get(f"{address(run)}/grafana", attempt=attempt), text=self._grafana)
+
     @verb("snapshots", RUN, arg("--limit", type=int, default=50), arg("--offset", type=int, default=0))
     def snapshots(self, run: str, limit: int, offset: int) -> None:
         """Show the run's committed snapshots, newest first."""
@@ -265,6 +270,11 @@ class Command(BranchVerbs, RolloutVerbs, TensorboardVerbs):
         if memory := runtime_text.memory_rows(found):
             print("\nMemory")
             self.table(runtime_text.MEMORY_COLUMNS, memory, right=runtime_text.MEMORY_COLUMNS[2:])
+
+    def _grafana(self, found: dict[str, Any]) -> None:
+        print(plain(found["url"]))
+        self.say("No token is in it, so it does not expire: Grafana asks who follows it." if found["isDashboard"] else
+                 "No Grafana dashboard is set (web.grafana-dashboard); this is the run's own page.")
 
     def _snapshots(self, page: dict[str, Any]) -> None:
         self.table(table_text.SNAPSHOT_COLUMNS, table_text.snapshot_rows(page["snapshots"]),
