@@ -191,7 +191,7 @@ def written_late(tmp_path, monkeypatch):
             with self._changed:
                 self.is_drained = drained
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: not (drained and self._queue.waiting))
+                self._changed.wait_for(lambda: self._error or not (drained and self._queue.waiting))
             over(self, **how)
 
         monkeypatch.setattr(saving.Saver, "_next", late)
