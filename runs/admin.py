@@ -5,7 +5,8 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
 from django.utils.text import Truncator
 
 from optimize_site.kernel.admin import ReadOnlyAdmin, carry_out
@@ -30,6 +31,15 @@ from runs.operations import (
 from runs.smoke import SHORT
 from runs.snapshots import TRAINING_STATE, WEIGHTS
 from runs.verify_text import disagreements, verdict
+
+
+def _address(name: str, row: Run | Snapshot) -> str:
+    return reverse(name, args=[row.pk])
+
+
+def _links(*named: tuple[str, str]) -> str:
+    """What has a form of its own on a page, a link each."""
+    return format_html_join(" · ", '<a href="{1}">{0}</a>', named)
 
 
 @admin.register(Run)
@@ -61,7 +71,12 @@ class RunAdmin(NotedAdmin, DocumentAdmin):
         return row.workload.name
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return [*super().get_readonly_fields(request, obj), "on_grafana"]
+        return [*super().get_readonly_fields(request, obj), "on_its_pages", "on_grafana"]
+
+    @admin.display(description="From here")
+    def on_its_pages(self, row: Run) -> str:
+        return _links(("The run's page", _address("runs:detail", row)), ("Branch", _address("runs:branch", row)),
+                      ("Continue", _address("runs:continue", row)), ("Sweep", _address("runs:sweep", row)))
 
     @admin.display(description="Grafana", empty_value="No dashboard is set.")
     def on_grafana(self, row: Run) -> str | None:
@@ -202,7 +217,16 @@ class SnapshotAdmin(ReadOnlyAdmin):
     list_filter = ("is_final", "has_training_state")
     search_fields = ("id", "run__id")
     ordering = ("-created_at",)
+    readonly_fields = ("on_its_pages",)
     actions = ("pin", "pin_weights", "pin_training_state", "unpin", "unpin_weights", "unpin_training_state", "register")
+
+    @admin.display(description="From here")
+    def on_its_pages(self, row: Snapshot) -> str:
+        this = f"?snapshot={row.pk}"
+        return _links(("The save's page", _address("runs:snapshot", row)),
+                      ("Branch", _address("runs:branch", row.run) + this),
+                      ("Sweep", _address("runs:sweep", row.run) + this),
+                      ("Compare", f"{reverse('evaluations:comparison-new')}?source={row.pk}"))
 
     @admin.action(description="Pin", permissions=["operate"])
     def pin(self, request: HttpRequest, rows: QuerySet[Snapshot]) -> None:

@@ -304,6 +304,17 @@ def test_of_a_sweep_of_rewards_the_highest_is_marked_and_every_point_can_be_chos
     assert [box.endswith("checked") for box in boxes] == [True, False]
 
 
+def test_the_admin_leads_from_a_run_and_its_saves_to_what_is_begun_on_pages(operator, done):
+    save = done.snapshots.first()
+    forms = {"run": [f"/runs/{done.pk}", *(f"/runs/{done.pk}/{name}" for name in ("branch", "continue", "sweep"))],
+             "snapshot": [f"/snapshots/{save.pk}", f"/runs/{done.pk}/branch?snapshot={save.pk}",
+                          f"/runs/{done.pk}/sweep?snapshot={save.pk}", f"/comparisons/new?source={save.pk}"]}
+    for (model, addresses), row in zip(forms.items(), (done, save), strict=True):
+        page = operator.get(reverse(f"admin:runs_{model}_change", args=[row.pk])).content.decode()
+        assert [address for address in addresses if f'<a href="{address}">' not in page] == []
+        assert {operator.get(address).status_code for address in addresses} == {200}
+
+
 def test_the_admin_pauses_resumes_and_pins_through_the_operations(operator, running):
     def act(model, action, row):
         return text_of(operator.post(reverse(f"admin:{model}_changelist"),
