@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from optimize_site.kernel import clock
 from optimize_site.kernel.conf import setting
@@ -38,10 +38,17 @@ def shown_link(run: Run) -> str:
 def dashboard_address() -> str:
     """The address that the operator set, empty where none is. Raises Refused where it is no address."""
     address = str(setting(SETTING))
-    if address and not (address.startswith(("http://", "https://")) and urlsplit(address).hostname):
+    if address and not _leads_somewhere(address):
         raise Refused(f"The setting {SETTING} is {address!r}, which is no address of a dashboard.",
                       code="grafana_address", hint="Set it to one, for instance https://grafana.example/d/runs/optimize.")
     return address
+
+
+def _leads_somewhere(address: str) -> bool:
+    try:
+        return address.startswith(("http://", "https://")) and bool(urlsplit(address).hostname)
+    except ValueError:  # a host in brackets that is none
+        return False
 
 
 def _time_of(run: Run, number: int | None) -> tuple[datetime, datetime]:
@@ -56,12 +63,14 @@ def _time_of(run: Run, number: int | None) -> tuple[datetime, datetime]:
 
 
 def _over(dashboard: str, run: Run, begin: datetime, end: datetime, attempt: int | None) -> str:
-    """The dashboard's address with the time in milliseconds and what its variables `run` and `attempt` are."""
+    """The dashboard's address with the time in milliseconds and what its variables `run` and `attempt` are; whatever
+    else the operator wrote into it stays as it is, such as `kiosk` or a variable of several values."""
     parts = urlsplit(dashboard)
-    words = dict(parse_qsl(parts.query)) | {"from": _millis(begin), "to": _millis(end), "var-run": run.pk}
+    words = {"from": _millis(begin), "to": _millis(end), "var-run": run.pk}
     if attempt is not None:
         words["var-attempt"] = attempt
-    return parts._replace(query=urlencode(words)).geturl()
+    kept = [word for word in parts.query.split("&") if word and word.partition("=")[0] not in words]
+    return parts._replace(query="&".join([*kept, urlencode(words)])).geturl()
 
 
 def _millis(moment: datetime) -> int:
