@@ -78,10 +78,10 @@ class RunAdmin(NotedAdmin, DocumentAdmin):
         return _links(("The run's page", _address("runs:detail", row)), ("Branch", _address("runs:branch", row)),
                       ("Continue", _address("runs:continue", row)), ("Sweep", _address("runs:sweep", row)))
 
-    @admin.display(description="Grafana", empty_value="No dashboard is set.")
-    def on_grafana(self, row: Run) -> str | None:
+    @admin.display(description="Grafana")
+    def on_grafana(self, row: Run) -> str:
         link = shown_link(row)
-        return format_html('<a href="{}" rel="noreferrer">{}</a>', link, link) if link else None
+        return format_html('<a href="{}" rel="noreferrer">{}</a>', link, link) if link else "No dashboard is set."
 
     @admin.action(description="Cancel", permissions=["operate"])
     def cancel(self, request: HttpRequest, rows: QuerySet[Run]) -> None:

@@ -3,6 +3,7 @@
 import difflib
 import os
 import sys
+from contextlib import suppress
 
 import django
 from django.core.management import execute_from_command_line, get_commands, load_command_class
@@ -13,10 +14,15 @@ from optimize_site.kernel.nouns import OURS, our_commands
 def run_command(argv: list[str]) -> None:
     """Run `argv[1]` as one of our nouns, or let Django run it; where nobody reads on, as after `head`, end quietly."""
     try:
-        try:
+        with suppress(BrokenPipeError):
             _run(argv)
-        finally:
-            sys.stdout.flush()  # before the interpreter does, which would complain
+    finally:  # before the interpreter flushes, which would complain, and whatever status the command ended with
+        _flush()
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

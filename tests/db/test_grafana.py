@@ -84,6 +84,7 @@ def test_without_a_dashboard_the_link_is_the_runs_own_page(run, ask, client):
     assert "web.grafana-dashboard" in err
     client.force_login(accounts.create_user("an-operator", "operator", actor=LOCAL)[0])
     assert ">Grafana</a>" not in client.get(f"/runs/{run.pk}").content.decode()
+    assert "No dashboard is set." in client.get(f"/admin/runs/run/{run.pk}/change/").content.decode()
 
 
 def test_the_page_and_the_admin_lead_to_the_dashboard(run, dashboard, client):

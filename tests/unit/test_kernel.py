@@ -4,7 +4,6 @@ import argparse
 import os
 import pickle
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -79,14 +78,23 @@ def test_help_lists_every_noun_with_its_sentence(capsys):
     assert "\n  workloads " in shown
 
 
-@pytest.mark.parametrize("words", [["help"], ["runs", "--help"]])
-def test_a_reader_who_goes_before_the_end_is_no_error(words, monkeypatch):
+@pytest.mark.parametrize(("words", "status"), [(["help"], 0), (["runs", "--help"], 0), (["runs", "none"], 2)])
+def test_a_reader_who_goes_before_the_end_is_no_error_and_leaves_the_status_as_it_is(words, status, monkeypatch):
     reads, writes = os.pipe()
     os.close(reads)
-    with os.fdopen(writes, "w") as nobody, suppress(SystemExit):
+    with os.fdopen(writes, "w") as nobody:
         monkeypatch.setattr(sys, "stdout", nobody)
-        run_command(["./optimize", *words])
+        print("what was told before", file=nobody)
+        assert status_of(words) == status
         assert Path(f"/proc/self/fd/{nobody.fileno()}").readlink() == Path(os.devnull)
+
+
+def status_of(words):
+    try:
+        run_command(["./optimize", *words])
+    except SystemExit as ended:
+        return ended.code or 0
+    return 0
 
 
 def test_an_argument_that_is_not_utf_8_is_refused_in_a_sentence(capsys):
