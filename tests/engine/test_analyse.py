@@ -42,6 +42,19 @@ def turns(count: int, words: int = 60) -> dict:
     return chat(*(text for turn in range(count) for text in ("refund " * (words + turn), f"late again {turn}")))
 
 
+def two_turns_of(tokens: int, tokenizer) -> dict:
+    """A conversation of two turns and exactly so many tokens."""
+
+    def measured(row: dict) -> int:
+        return len(tokenizer(ChatTemplate(tokenizer).render(row["messages"]), add_special_tokens=False)["input_ids"])
+
+    short = turns(2, 20)["messages"]
+    fewest = (tokens - measured({"messages": short})) // 2 - 2  # a word is two tokens or less
+    rows = ({"messages": [{**short[0], "content": "refund " * count + end + short[0]["content"]}, *short[1:]]}
+            for count in range(fewest, tokens) for end in ("", "!", "?!"))  # fmt: skip
+    return next(row for row in rows if measured(row) == tokens)
+
+
 @pytest.fixture
 def model_with(base_model, tmp_path):
     """The tests' base model under another chat template."""
@@ -174,15 +187,18 @@ def test_a_row_over_512_tokens_is_measured_with_its_last_turn_only(analyse, leng
         turns(2, 20),
         turns(1, 700),
         {"messages": [{"role": "system", "content": "x"}, *turns(9)["messages"]]},
+        two_turns_of(512, tokenizer),
+        two_turns_of(513, tokenizer),
     ]
     report = analyse(rows)
     check = TemplateCheck(ChatTemplate(tokenizer))
+    assert lengths()[-2:, 0].tolist() == [512, 513]
     for row, (tokens, trimmed, *_) in zip(rows, lengths().tolist(), strict=True):
         messages = row["messages"]
         shortest = Conversation(check, without_oldest(messages, removable_turns(messages)), None)
         expected = len(tokenizer(shortest.text, add_special_tokens=False)["input_ids"])
         assert trimmed == (expected if tokens > 512 else tokens)
-    assert report["limits"][0] == {"limit": 512, "over": 3, "overTrimmed": 1}
+    assert report["limits"][0] == {"limit": 512, "over": 4, "overTrimmed": 1}
     assert report["longestRows"][0]["trimmedTokens"] == lengths()[report["longestRows"][0]["row"], 1]
 
 
