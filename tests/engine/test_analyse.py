@@ -223,6 +223,36 @@ def test_a_pair_is_as_long_as_the_longer_of_its_prompt_with_each_answer(analyse,
     assert 40 < lengths()[0, 2] == lengths()[0, 3] < longer
 
 
+@pytest.mark.requirement("R349", "R350")
+def test_a_pair_that_is_trimmed_is_as_long_as_the_longer_of_what_is_left(analyse, lengths, tokenizer):
+    late = {"role": "assistant", "content": "late " * 40}
+    pair = {"prompt": [*turns(9)["messages"], USER], "chosen": ANSWER, "rejected": late}
+    analyse([pair], **{"dataset.format": "preference-jsonl-v1"})
+    left = ChatTemplate(tokenizer).render([USER, late])
+    assert lengths()[0, 1] == len(tokenizer(left, add_special_tokens=False)["input_ids"]) < 512 < lengths()[0, 0]
+
+
+SHOWN = "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\n' }}{% endfor %}"
+
+
+@pytest.mark.requirement("R349")
+@pytest.mark.parametrize("alone", ["{{ raise_exception('too short') }}", "{{ 'late ' * 900 }}"])
+def test_a_row_whose_last_turn_alone_is_refused_or_longer_is_measured_whole(analyse, lengths, model_with, alone):
+    template = "{% if messages | length < 3 %}" + alone + "{% endif %}" + SHOWN
+    analyse([turns(12)], **{"base_model.folder": str(model_with(template))})
+    assert 512 < lengths()[0, 0] == lengths()[0, 1]
+
+
+@pytest.mark.requirement("R349")
+def test_a_trimmed_row_keeps_its_tools(analyse, lengths, model_with):
+    template = "{% if tools %}{{ tools | tojson }}{% endif %}" + SHOWN
+    look_up = {"name": "look_up", "description": "late " * 200, "parameters": {"type": "object", "properties": {}}}
+    rows = [turns(12), {**turns(12), "tools": [{"type": "function", "function": look_up}]}]
+    analyse(rows, **{"base_model.folder": str(model_with(template))})
+    (plain, _), (tooled, _) = lengths()[:, [1, 0]].tolist()
+    assert plain < 200 < tooled - plain
+
+
 @pytest.mark.requirement("R337", "R338")
 def test_f29_f30_a_row_that_the_template_refuses_is_named_with_the_templates_reason(analyse, lengths, model_with):
     system = {"messages": [{"role": "system", "content": "x"}, USER, ANSWER]}
