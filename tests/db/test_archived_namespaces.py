@@ -68,7 +68,7 @@ def test_a_namespace_is_archived_and_brought_back_by_route_and_command(client, h
     assert Registry().run(["namespaces", "unarchive", "triage"]) == 0
     assert queries.get_namespace("triage").archived_at is None
     assert client.post("/v1/registry/namespaces/nothing/archive").status_code == 404
-    types = list(Event.objects.filter(subject_kind="namespace").values_list("type", flat=True))
+    types = list(Event.objects.filter(subject_kind="namespace").order_by("id").values_list("type", flat=True))
     assert types == ["namespace.archived", "namespace.unarchived"] * 2
 
 

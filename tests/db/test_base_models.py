@@ -71,7 +71,7 @@ def test_selecting_prepares_it_and_registers_the_base_as_a_model():
     assert state.folder.is_dir()
     assert state.version.reference == "acme/tiny:v1"
     assert state.version.descriptor == {"servingModel": {"variant": "BASE", "baseModel": TINY, "revision": "commit-1"}}
-    types = Event.objects.filter(subject_kind="base_model").values_list("type", flat=True)
+    types = Event.objects.filter(subject_kind="base_model").order_by("id").values_list("type", flat=True)
     assert list(types) == ["base_model.pending", "base_model.preparing", "base_model.fetching", "base_model.ready"]
 
 

@@ -58,7 +58,7 @@ class Box:
 
     def rows(self):
         """All that a step may change, but for the time at which a lease was last held."""
-        return [list(rows) for rows in (
+        return [list(rows.order_by("pk")) for rows in (
             Run.objects.values(), Attempt.objects.values(), Metric.objects.values(),
             Event.objects.filter(subject_kind="run").values(), Lease.objects.values("id", "token", "released_at"))]
 

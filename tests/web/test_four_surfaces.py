@@ -198,7 +198,7 @@ def training(surface):
 
 
 def asked(run):
-    return [event.type for event in Event.objects.filter(subject_kind="run", subject_id=run.pk)
+    return [event.type for event in Event.objects.filter(subject_kind="run", subject_id=run.pk).order_by("id")
             if event.type in {"run.pause_requested", "run.snapshot_pinned"}]
 
 
