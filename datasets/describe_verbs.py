@@ -36,7 +36,7 @@ class DescribeVerbs(NounCommand):
         if revision and chat_template:
             return describing.MadeWith(model, revision, digest)
         found = self._selected(model)
-        if revision not in ("", found["revision"]) and not chat_template:
+        if revision not in ("", found["revision"]):
             raise InvalidInput(f"This box has {model} at {found['revision']}, not at {revision}, and knows no template "
                                "of that commit.", code="other_revision", hint="Name the template's file: "
                                "--chat-template FILE.")

@@ -80,7 +80,7 @@ def _whole_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
                       f"Its fields are {', '.join(sorted(FIELDS))}.")
     if document.get("kind") != "pipeline":
         yield Problem("kind", "wrong_kind", f"kind is {document.get('kind')!r}; it must be pipeline.")
-    if not (_text(document, "workload") or _text(document, "project")):
+    if not (document.get("workload") or document.get("project")):
         yield Problem("workload", "required", "workload is missing.", "Name the workload the pipeline is for.")
     yield from text_problems(document, TEXTS)
     stages = document.get("stages")
