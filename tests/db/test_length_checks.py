@@ -321,6 +321,17 @@ def test_a_smoke_check_counts_the_training_rows_of_its_slice_and_every_validatio
     assert messages[0].startswith("1 row longer than maxSeqLength 512: line 1 (600 tokens). Measured")
 
 
+@pytest.mark.requirement("R121")
+def test_a_smoke_check_is_refused_only_for_the_rows_of_its_slice_that_the_template_does_not_render(box):
+    make.analyze(box, [100] * 4, templateProblems=PROBLEMS, templateProblemRows=2)
+
+    def refused(slice_size):
+        problems = dry(smoke={"sliceSize": slice_size})["problems"]
+        return [problem["message"].partition(" cannot")[0] for problem in problems if problem["code"] == "bad_row"]
+
+    assert [refused(size) for size in (2, 3, 4)] == [[], ["1 row"], ["2 rows"]]
+
+
 @pytest.mark.requirement("R124")
 def test_under_oldest_or_drop_it_says_how_many_rows_are_trimmed_and_how_many_cannot_fit(box):
     make.analyze(box, [100, (900, 300), (800, 700), (900, 650)])

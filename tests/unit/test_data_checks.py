@@ -161,6 +161,8 @@ def test_a_mask_column_that_no_row_has_is_refused_where_the_keys_of_the_rows_wer
     assert (problem.path, problem.code) == ("config.loss.explicitLossMaskColumn", "no_row_has_a_mask")
     assert "is weights, and no row of triage/train:v1 carries a mask in it; its rows hold id, weight." in (
         problem.message)
+    masks_of_none = only_problem({"loss": COLUMN}, facts=facts_of({"columns": {"weights": 0}}))
+    assert masks_of_none.code == "no_row_has_a_mask"
     bare = only_problem({"loss": COLUMN}, facts=facts_of({"columns": {}}))
     assert "its rows hold messages and tools alone" in bare.message
 
