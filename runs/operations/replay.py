@@ -13,6 +13,7 @@ from optimize_site.kernel.work import attempt_folder
 from runs import queries
 from runs.models import Run, Snapshot
 from runs.operations.judging import judges_of
+from runs.reward import target_of
 from runs.snapshots import MANIFESTS, digest_of, kinds_of, verify_kind
 from runs.verify_records import Checked
 
@@ -68,9 +69,17 @@ def _check_that_bytes_repeat(run: Run) -> None:
     if judges_of(run):
         raise _refusal(run, "is rewarded by a model", "That model holds a device only while the run is open; runs "
                        "whose reward is code or rules can be trained again.")
+    if _asks_a_service(run):
+        raise _refusal(run, "is rewarded by a service", "It would be asked, and may be paid, once more; runs whose "
+                       "reward is code or rules can be trained again.")
     if run.execution["deviceProfile"] != "cpu":
         raise _refusal(run, f"trains on {run.execution['deviceProfile']}", "On a processor the same updates give the "
                        "same bytes; on a GPU nobody promises that.")
+
+
+def _asks_a_service(run: Run) -> bool:
+    targets = [target_of(term.get("grader") or "") for term in run.config.get("reward", {}).get("terms", [])]
+    return any(target is not None and target.kind == "http" for target in targets)
 
 
 def _check_who_sampled(run: Run, plan: Mapping[str, Any]) -> None:

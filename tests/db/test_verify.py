@@ -274,6 +274,15 @@ def test_a_run_that_learned_from_rewards_is_trained_again_unless_what_answered_i
         assert replay(done).problems == ()
 
 
+def test_a_service_that_rewarded_a_run_is_not_asked_again(done, trained_again):
+    graded = {"kind": "grader", "grader": "http:https://judge.example/score", "weight": 1}
+    done.method, done.config = "grpo", done.config | {"reward": {"terms": [graded]}}
+    with pytest.raises(Refused, match="is rewarded by a service"):
+        replay(done)
+    done.config["reward"]["terms"] = [graded | {"grader": "exact"}]
+    assert replay(done).problems == ()
+
+
 def test_nothing_is_trained_again_of_a_run_that_disagrees_already(done, trained_again):
     Metric.objects.filter(run=done, step=4).delete()
     assert "replay" not in {check["name"] for check in verify_run(done, replayed=True, actor=LOCAL)["checks"]}
