@@ -223,12 +223,19 @@ def _begin(pipeline: Pipeline, stage: Stage) -> bool:
         with transaction.atomic():
             _start(pipeline, stage)
     except OperationError as error:
-        _settle(stage, Stage.State.FAILED, " ".join([error.detail, error.hint]).strip())
+        _settle(stage, Stage.State.FAILED, _words_of(error))
         return True
     stage.state, stage.started_at = Stage.State.RUNNING, clock.now()
     stage.save()
     events.record("pipeline", pipeline.pk, "pipeline.stage_started", actor=SYSTEM, data={"stage": stage.name})
     return True
+
+
+def _words_of(error: OperationError) -> str:
+    """A refusal in one line; each of its problems where there are several, which its detail only counts."""
+    several = error.problems if len(error.problems) > 1 else ()
+    told = [part for found in several for part in (f"{found.path}: {found.message}", found.hint)]
+    return " ".join(filter(None, [error.detail, *told, error.hint]))
 
 
 def _start(pipeline: Pipeline, stage: Stage) -> None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from datasets.models import ExampleSet
 from endpoints.errors import NoRoomForJudges
 from evaluations.errors import NothingToResume, PipelineRefused, SubmissionConflict
 from evaluations.management.commands.pipelines import Command
@@ -380,6 +381,16 @@ def test_what_a_stage_reads_is_checked_again_when_it_starts(ready):
     row.refresh_from_db()
     assert row.phase == "FAILED"
     assert "support/eval" in row.failure_reason
+
+
+@pytest.mark.requirement("R239")
+def test_rows_with_tools_that_a_later_stage_cannot_render_fail_it_when_it_starts(ready):
+    row = started(ready, train(), train("again") | {"warmStartModelId": "@train"})
+    ExampleSet.objects.update(num_tool_rows=2, num_images=1)
+    finish_run(row)
+    row.refresh_from_db()
+    assert (row.phase, states(row), row.stages.get(name="again").run) == ("FAILED", ["COMPLETED", "FAILED"], None)
+    assert "2 rows that offer tools" in row.failure_reason
 
 
 def test_commands_and_routes_tell_the_same_of_a_pipeline(ready, capsys, tmp_path):
