@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -19,10 +20,15 @@ def wait_for_what_never_comes(folder: Path) -> None:
         time.sleep(3600)
 
 
+def wait_beside_it() -> None:
+    time.sleep(3600)
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     # Where the kernel lets only ancestors look into a process, this lets the test's worker look as well.
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ANY, 0, 0, 0)
+    threading.Thread(target=wait_beside_it, daemon=True).start()
     say(folder, {"type": "started", "pid": os.getpid(), "versions": {}})
     wait_for_what_never_comes(folder)
 

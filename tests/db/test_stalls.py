@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.urls import reverse
@@ -70,7 +71,7 @@ def test_a_stalled_job_is_ended_and_its_run_goes_on_with_what_its_threads_were_a
     assert (run.phase, attempt.outcome) == ("AWAITING_CAPACITY", "lost")
     assert not processes.any_alive(attempt_folder(attempt.pk))
     found = run_document(run)["attempts"][0]["exit"]["stalled"]
-    assert "wait_for_what_never_comes" in found["stacks"]
+    assert "wait_for_what_never_comes" in found["stacks"] and "wait_beside_it" in found["stacks"]
     assert found["memory"]["residentBytes"] > 0
     assert run.warnings[-1]["code"] == "job_stalled"
     assert "gave no sign of getting on for 0.2 seconds and was ended at update 0" in run.warnings[-1]["message"]
@@ -102,10 +103,14 @@ def hanging(tmp_path, started):
     return tmp_path
 
 
-def test_where_stacks_cannot_be_read_the_reason_is_recorded(hanging, monkeypatch):
+@pytest.mark.requirement("R361")
+def test_where_stacks_cannot_be_read_the_reason_is_recorded_and_what_of_the_gpu_is_taken(hanging, monkeypatch):
     monkeypatch.setattr(stalls.sys, "executable", "/nowhere/python")
-    found = stalls.record_stall(hanging, make_device("other"), limit=60)
+    taken = SimpleNamespace(memory_used_bytes=3, memory_total_bytes=9)
+    monkeypatch.setattr(stalls.devices, "sample", {"GPU-1": taken}.__getitem__)
+    found = stalls.record_stall(hanging, make_device("GPU-1", kind="gpu"), limit=60)
     assert "py-spy" in found["noStacks"] and "stacks" not in found
+    assert (found["memory"]["deviceUsedBytes"], found["memory"]["deviceBytes"]) == (3, 9)
     assert stalls.recorded_stall(hanging) == found
 
 

@@ -6,6 +6,7 @@ import jobs
 import pytest
 import tiny
 import torch
+from optimize_child.memory import MemorySplit
 from safetensors.torch import load_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -294,3 +295,18 @@ def test_the_highest_peak_is_told_in_its_parts(train):
     assert sum(parts.values()) == values["peak_memory_bytes"]
     assert parts["memory_weights_bytes"] > parts["memory_adapter_bytes"] == parts["memory_gradients_bytes"] > 0
     assert 2 * parts["memory_adapter_bytes"] <= parts["memory_optimizer_bytes"] < 3 * parts["memory_adapter_bytes"]
+
+
+@pytest.mark.requirement("R366")
+def test_on_a_gpu_the_peak_is_told_by_activations_allocator_and_driver_too(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (500, 2000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 1200)
+    model = torch.nn.Linear(10, 5, bias=False)
+    optimizer = torch.optim.AdamW(model.parameters())
+    peaks = {"peak_memory_bytes": 1000, "peak_memory_reserved_bytes": 1250}
+    split = MemorySplit()
+    assert split.of(peaks, model, optimizer) == {
+        "memory_weights_bytes": 0, "memory_adapter_bytes": 200, "memory_gradients_bytes": 200,
+        "memory_optimizer_bytes": 0, "memory_activations_bytes": 600, "memory_allocator_bytes": 250,
+        "memory_driver_bytes": 300}  # fmt: skip
+    assert not split.of(peaks, model, optimizer)
