@@ -182,12 +182,17 @@ def check_passes(config: Mapping[str, Any], execution: Mapping[str, Any]) -> Ite
         if passes % gpus:
             yield Problem("training.gradientAccumulation", "uneven_passes", f"training.gradientAccumulation is "
                           f"{passes} and execution.gpus is {gpus}; the devices share an update's passes evenly.",
-                          f"State {-(-passes // gpus) * gpus}.")
+                          _nearest_multiples(passes, gpus))
     elif config["rlHyperparams"]["promptsPerStep"] % gpus:
         prompts = config["rlHyperparams"]["promptsPerStep"]
         yield Problem("config.rlHyperparams.promptsPerStep", "uneven_prompts", f"promptsPerStep is {prompts} and "
                       f"execution.gpus is {gpus}; each device takes the same number of prompts.",
-                      f"State {-(-prompts // gpus) * gpus}.")
+                      _nearest_multiples(prompts, gpus))
+
+
+def _nearest_multiples(value: int, of: int) -> str:
+    below = value // of * of
+    return f"State {below} or {below + of}." if below else f"State {of}."
 
 
 def check_length(config: Mapping[str, Any], facts: Facts) -> Iterator[Problem]:

@@ -81,6 +81,24 @@ def test_what_reinforcement_cannot_do_is_refused_by_its_field(rl, found):
     assert problems({"method": "grpo", "rlHyperparams": rl}) == found
 
 
+@pytest.mark.parametrize("group", [3, 8])
+@pytest.mark.parametrize("prompts", range(1, 10))
+def test_f38_any_prompts_and_groups_are_a_step_on_one_device_and_even_ones_on_two(group, prompts):
+    step = {"groupSize": group, "promptsPerStep": prompts}
+    assert problems({"method": "grpo", "rlHyperparams": step}) == {}
+    two = make_facts(devices=(DeviceFacts("h200", "cuda", 2, 100.0),))
+    found = problems({"method": "grpo", "rlHyperparams": step}, facts=two, execution={"gpus": 2})
+    field = "config.rlHyperparams.promptsPerStep"
+    assert found.get(field) == ("uneven_prompts" if prompts % 2 else None)
+
+
+@pytest.mark.parametrize(("prompts", "hint"), [(1, "State 2."), (5, "State 4 or 6.")])
+def test_f38_prompts_that_devices_cannot_share_are_told_the_nearest_numbers_that_they_can(prompts, hint):
+    two = make_facts(devices=(DeviceFacts("h200", "cuda", 2, 100.0),))
+    found = resolved({"method": "grpo", "rlHyperparams": {"promptsPerStep": prompts}}, facts=two, execution={"gpus": 2})
+    assert [problem.hint for problem in found.problems if problem.code == "uneven_prompts"] == [hint]
+
+
 @pytest.mark.requirement("R163")
 def test_devices_set_aside_for_rollouts_are_refused_saying_what_to_set():
     problem = only_problem({"method": "grpo"}, execution={"rolloutGpus": 1})
