@@ -95,7 +95,7 @@ def check_devices(execution: Mapping[str, Any], facts: Facts) -> Iterator[Proble
     needed = execution["hostMemoryGiB"]
     if needed and device and device.host_memory_gib and needed > device.host_memory_gib:
         yield Problem("execution.hostMemoryGiB", "host_memory_too_small", f"execution.hostMemoryGiB is {needed:g}; the "
-                      f"node of {profile} has {device.host_memory_gib:.1f}.")
+                      f"node of {profile} has {device.host_memory_gib:.1f}.", "State less, or leave it out.")
 
 
 def check_memory(descriptor: RunDescriptor, facts: Facts) -> Iterator[Problem]:

@@ -102,7 +102,8 @@ def check_method(descriptor: RunDescriptor, facts: Facts) -> Iterator[Problem]:
             and not facts.base_model.entry.trains_with(method):
         listed = sorted({name for names in facts.base_model.entry.engines.values() for name in names})
         yield Problem("config.method", "method_not_listed", f"{facts.base_model.entry.repository} is not listed for "
-                      f"{method}; the catalog lists {', '.join(listed) or 'no method'}.")
+                      f"{method}; the catalog lists {', '.join(listed) or 'no method'}.",
+                      "Choose one of these, or another base model: `./optimize base-models list`.")
     if descriptor.warm_start_model_id and method not in REINFORCEMENT:
         yield Problem("warmStartModelId", "does_not_apply", f"warmStartModelId is for grpo and gspo; the method is "
                       f"{method}.", "Leave it out.")
@@ -168,7 +169,7 @@ def check_schedule(config: Mapping[str, Any], method: str) -> Iterator[Problem]:
                       "decays to a floor.", "Set scheduler.kind to cosine, or leave the floor out.")
     if method in REINFORCEMENT and scheduler["kind"] == "linear":
         yield Problem("scheduler.kind", "schedule_not_supported", f"scheduler.kind is linear; {method} follows a "
-                      "constant or cosine schedule.")
+                      "constant or cosine schedule.", "Set scheduler.kind to one of them.")
     if method in REINFORCEMENT and group["lora"]["dropout"] > 0:
         yield Problem("lora.dropout", "dropout_not_supported", f"lora.dropout is {group['lora']['dropout']}; {method} "
                       "trains the adapter without dropout.", "Leave it out.")
@@ -209,7 +210,7 @@ def check_model(config: Mapping[str, Any], execution: Mapping[str, Any], facts: 
     model, kind = config["model"], device_kind(execution["deviceProfile"], facts)
     if model["precision"] == "INT4" and execution["engine"] == "verl" and "rlHyperparams" in config:
         yield Problem("config.model.precision", "precision_not_supported", "model.precision is INT4; a reinforcement "
-                      "run under verl needs BF16.")
+                      "run under verl needs BF16.", "Leave it out.")
     if model["attentionImplementation"] == "flex_attention" and kind == "cpu":
         yield Problem("config.model.attentionImplementation", "attention_not_supported",
                       "model.attentionImplementation is flex_attention, which needs a GPU; the run is for the box's "

@@ -293,6 +293,20 @@ def test_int4_on_processors_is_admitted_and_said_to_be_slow():
     assert "int4_on_processors" in [warning["code"] for warning in found.warnings]
 
 
+@pytest.mark.parametrize(("config", "path", "code"), [
+    ({"method": "grpo"}, "config.method", "method_not_listed"),
+    ({"model": {"attentionImplementation": "flex_attention"}}, "config.model.attentionImplementation",
+     "attention_not_supported")])
+def test_what_the_base_model_or_the_processors_do_not_do_is_refused_saying_what_to_change(config, path, code):
+    found = resolved(config, facts=make_facts(entry=make_entry(engines={"trl": ["sft"]}))).problems
+    assert [bool(problem.hint) for problem in found if (problem.path, problem.code) == (path, code)] == [True]
+
+
+def test_int4_is_refused_for_a_reinforcement_run_under_verl():
+    found = resolved({"method": "grpo", "model": {"precision": "INT4"}}, execution={"engine": "verl"})
+    assert ("config.model.precision", "Leave it out.") in [(problem.path, problem.hint) for problem in found.problems]
+
+
 def test_every_refusal_has_a_code_and_a_sentence():
     found = resolved({"method": "grpo", "data": {"truncation": "right"}, "rlHyperparams": {"stalenessThreshold": 2}},
                      execution={"gpus": 9, "rolloutGpus": 1, "hostMemoryGiB": 99, "engine": "verl"}, smoke={})
