@@ -126,6 +126,14 @@ def test_a_file_of_another_form_is_told_what_to_do(body, code):
     assert not Blob.objects.exists()
 
 
+@pytest.mark.parametrize("text", ["👩‍👩‍👧", "é", "e\u0301", "שלום", "𝔘\t\r\n", "<|im_end|>"])
+def test_letters_of_several_bytes_are_kept_wherever_a_file_is_cut_on_its_way(text):
+    body = row(text) + b"\n" + row(text * 3)
+    done = register(body[at:at + 1] for at in range(len(body)))
+    assert done.version.content_hash == hashlib.sha256(body).hexdigest()
+    assert [Path(path).read_bytes() for path in queries.dataset_files(done.version)] == [body]
+
+
 def test_an_array_is_offered_its_conversion():
     assert "jq -c '.[]'" in refusal(b"[]").hint
 
